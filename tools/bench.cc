@@ -19,7 +19,6 @@
 #include "quant/file/output_folder.h"
 #include "quant/plan/plan.h"
 #include "tools/command.h"
-#include "tools/help.h"
 
 namespace tare {
 namespace {

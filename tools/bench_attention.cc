@@ -19,7 +19,6 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/message.h"
 #include "tools/command.h"
-#include "tools/help.h"
 
 namespace tare {
 

@@ -187,15 +187,6 @@ void WriteJson(const std::string& target, const Json& json) {
   }
 }
 
-void ForCommands(const CLI::App& app,
-                 const std::function<void(const std::string& words, const CLI::App& command)>& body) {
-  for (const CLI::App* sub : app.get_subcommands({})) {
-    body(sub->get_name(), *sub);
-    ForCommands(*sub,
-                [&](const std::string& words, const CLI::App& below) { body(sub->get_name() + " " + words, below); });
-  }
-}
-
 // Inputs that may be pipes, beside those of --tasks and --calibrate.
 static constexpr const char* kPipes[] = {"--input", "--text", "--data", "--spans", "--templates", "--axes", "ITEMS"};
 

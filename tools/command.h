@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts shared by the subcommands: their table, common options, where results are written, the checks of files, and the
-// progress line.
+// Parts shared by the subcommands: their table, common options, where results are written, the checks of files, the
+// progress line, and their help.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -40,10 +40,6 @@ AddCommand AddBenchAttention, AddBenchDecode, AddStatsFiles;
 
 // `tare stats show` of a whole file: one line per site, or the same as JSON; file: its name in the output, or "".
 void ShowOverview(const StatisticsSet& set, const std::string& file, const std::string& json);
-
-// Calls body for each command below the program with its words, such as "bench decode", parents first.
-void ForCommands(const CLI::App& app,
-                 const std::function<void(const std::string& words, const CLI::App& command)>& body);
 
 // Checks every option of app: one that takes numbers takes no empty text (which CLI11 reads as 0), nor does --out;
 // texts may be pipes (quant/file/files_of_run.h); and --json knows standard output by its device's name too, and has it
@@ -254,5 +250,27 @@ class ProgressLine {
   double last_;
   ProgressClock clock_;
 };
+
+// ---- Help in 80 columns: purpose, usage, options by group, examples, exit status (help.cc)
+//
+// Texts stay in their column, paragraphs of a command's footer are filled, and examples can still be pasted into a
+// shell. A single word is never broken. name: the words that call the command, "tare bench decode".
+std::string HelpOf(const CLI::App* app, const std::string& name, CLI::AppFormatMode mode);
+
+// "  name     text", its text from `column` on.
+std::string HelpRow(const std::string& name, const std::string& text, size_t column = 24);
+
+// A subject of `tare help TOPIC`: tools/topics/NAME.txt, in which {NAME} stands for a table of the code.
+struct Topic {
+  const char *name, *text;
+};
+std::span<const Topic> Topics();
+std::string TopicNames(const std::string& between);  // "model, plan, ..."
+
+// A footer, a topic or a legend in 80 columns: the lines of a paragraph are filled, indented ones keep their breaks.
+std::string Paragraphs(const std::string& text);
+
+// A footer, or its end: at least two whole commands; long ones are broken when shown.
+std::string Examples(std::initializer_list<std::string_view> commands);
 
 }  // namespace tare

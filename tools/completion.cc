@@ -18,7 +18,6 @@
 #include "quant/interchange/gguf/quantize_blocks.h"
 #include "quant/plan/plan.h"
 #include "tools/command.h"
-#include "tools/help.h"
 
 namespace tare {
 namespace {

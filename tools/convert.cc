@@ -12,7 +12,6 @@
 #include "quant/file/output_folder.h"
 #include "quant/interchange/gguf/quantize_blocks.h"
 #include "tools/command.h"
-#include "tools/help.h"
 
 namespace tare {
 namespace {

@@ -5,7 +5,6 @@
 #include "experiments/passes/sequences.h"
 #include "quant/base/message.h"
 #include "quant/plan/plan.h"
-#include "tools/help.h"
 #include "tools/run_options.h"
 
 namespace tare {

@@ -9,7 +9,6 @@
 #include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
 #include "quant/plan/plan.h"
-#include "tools/help.h"
 #include "tools/run_options.h"
 
 namespace tare {

@@ -12,7 +12,6 @@
 #include "quant/file/files_of_run.h"
 #include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
-#include "tools/help.h"
 #include "tools/run_options.h"
 
 namespace tare {

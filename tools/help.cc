@@ -2,9 +2,10 @@
 // Breaks of commands, the usage line, groups of options, texts of options, rows, commands and examples. Then tare help:
 // topics whose texts are in tools/topics/, with tables of the code in them, and the help of commands; and tare manual:
 // the manual page of all commands, in the format of man(7), generated from the commands themselves.
-#include "tools/help.h"
+#include "tools/command.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <ranges>
 #include <sstream>
@@ -19,7 +20,6 @@
 #include "quant/base/message.h"
 #include "quant/format/format.h"
 #include "quant/plan/plan.h"
-#include "tools/command.h"
 
 namespace tare {
 namespace {
@@ -71,6 +71,19 @@ std::string Filled(const std::string& footer) {
   return filled;
 }
 
+// As help shows an option: "--out FILE" or "MODEL", and "[512] positions per window".
+std::string OptionUsage(const CLI::Option& option) {
+  const std::string value = option.get_option_text();
+  return option.get_name() + (value.empty() ? "" : " " + value);
+}
+
+std::string OptionText(const CLI::Option& option) {
+  std::string value = option.get_default_str();
+  if (value.starts_with('[')) value = value.substr(1, value.size() - 2);  // a list
+  if (value == "{}") value.clear();                                       // an empty one
+  return (value.empty() ? "" : "[" + value + "] ") + option.get_description();
+}
+
 // "Usage: tare dump MODEL --input FILE --out FILE [OPTIONS]": what is required.
 std::string UsageLine(const std::string& name, const CLI::App& command) {
   std::string positionals, options;
@@ -105,6 +118,13 @@ std::string UsagesOf(const std::vector<const CLI::Option*>& options) {
   return lines + line + "\n";
 }
 
+std::string GroupRows(const CLI::App& command, const std::string& group) {
+  std::string rows;
+  for (const CLI::Option* option : OptionsOf(command, group))
+    rows += HelpRow(OptionUsage(*option), OptionText(*option));
+  return rows;
+}
+
 std::string GroupsOf(const CLI::App& command) {
   std::string own, shared;
   for (const std::string& group : command.get_groups()) {
@@ -121,32 +141,13 @@ std::string GroupsOf(const CLI::App& command) {
 
 }  // namespace
 
-std::string OptionUsage(const CLI::Option& option) {
-  const std::string value = option.get_option_text();
-  return option.get_name() + (value.empty() ? "" : " " + value);
-}
-
-std::string OptionText(const CLI::Option& option) {
-  std::string value = option.get_default_str();
-  if (value.starts_with('[')) value = value.substr(1, value.size() - 2);  // a list
-  if (value == "{}") value.clear();                                       // an empty one
-  return (value.empty() ? "" : "[" + value + "] ") + option.get_description();
-}
-
 std::string HelpRow(const std::string& name, const std::string& text, size_t column) {
   std::string row = "  " + name + "  ";
   row.resize(std::max(row.size(), column), ' ');
   return Wrapped(row + text, column);
 }
 
-std::string GroupRows(const CLI::App& command, const std::string& group) {
-  std::string rows;
-  for (const CLI::Option* option : OptionsOf(command, group))
-    rows += HelpRow(OptionUsage(*option), OptionText(*option));
-  return rows;
-}
-
-std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode) const {
+std::string HelpOf(const CLI::App* app, const std::string& name, CLI::AppFormatMode) {
   std::string help = Formatted("{} - {}\n\n", name, app->get_description()) + UsageLine(name, *app);
   for (const CLI::Option* option : app->get_options()) {
     if (!option->nonpositional()) help += HelpRow(OptionUsage(*option), OptionText(*option));
@@ -219,6 +220,18 @@ std::vector<std::pair<std::string, std::string>> Tables(const CLI::App& app) {
           {"policies", Listed(KeepPolicies(), ", ")}};
 }
 
+std::string TopicText(const Topic& topic, const CLI::App& app) {
+  std::string text = topic.text;
+  for (const auto& [name, table] : Tables(app)) {
+    const std::string mark = "{" + name + "}";
+    if (const size_t at = text.find(mark); at != text.npos) {
+      const bool ends_line = table.ends_with('\n');
+      text.replace(at, mark.size() + (ends_line ? 1 : 0), table);
+    }
+  }
+  return text;
+}
+
 void Run(const CLI::App& app, const std::vector<std::string>& words) {
   if (words.empty())
     return PrintText("Topics: {}\n\ntare help TOPIC prints one of them, tare help COMMAND the help of a command.\n",
@@ -259,6 +272,16 @@ std::string OptionTexts(const CLI::App& command) {
   return text;
 }
 
+// Calls body for each command below the program with its words, such as "bench decode", parents first.
+void ForCommands(const CLI::App& app,
+                 const std::function<void(const std::string& words, const CLI::App& command)>& body) {
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    body(sub->get_name(), *sub);
+    ForCommands(*sub,
+                [&](const std::string& words, const CLI::App& below) { body(sub->get_name() + " " + words, below); });
+  }
+}
+
 std::string PageOf(const CLI::App& app) {
   std::string page = Formatted(
       ".TH TARE 1 \"\" \"tare {0}\" \"User commands\"\n.SH NAME\ntare \\- {1}\n.SH SYNOPSIS\n.B tare\nCOMMAND "
@@ -283,18 +306,6 @@ std::string PageOf(const CLI::App& app) {
 }
 
 }  // namespace
-
-std::string TopicText(const Topic& topic, const CLI::App& app) {
-  std::string text = topic.text;
-  for (const auto& [name, table] : Tables(app)) {
-    const std::string mark = "{" + name + "}";
-    if (const size_t at = text.find(mark); at != text.npos) {
-      const bool ends_line = table.ends_with('\n');
-      text.replace(at, mark.size() + (ends_line ? 1 : 0), table);
-    }
-  }
-  return text;
-}
 
 std::string TopicNames(const std::string& between) {
   return Listed(std::views::transform(Topics(), &Topic::name), between);

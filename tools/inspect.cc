@@ -10,7 +10,6 @@
 #include "quant/file/json.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tools/command.h"
-#include "tools/help.h"
 
 namespace tare {
 namespace {

@@ -21,7 +21,6 @@
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 #include "tools/command.h"
-#include "tools/help.h"
 
 namespace tare {
 namespace {

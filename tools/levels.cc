@@ -6,7 +6,6 @@
 #include "quant/base/message.h"
 #include "quant/file/json.h"
 #include "quant/plan/plan.h"
-#include "tools/help.h"
 #include "tools/run_options.h"
 
 namespace tare {

@@ -6,7 +6,6 @@
 #include "quant/base/message.h"
 #include "quant/file/json.h"
 #include "tools/command.h"
-#include "tools/help.h"
 
 namespace tare {
 namespace {

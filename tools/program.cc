@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <memory>
 #include <new>
 #include <ranges>
 #include <string>
@@ -20,7 +19,6 @@
 #include "quant/base/message.h"
 #include "quant/file/files_of_run.h"
 #include "tools/command.h"
-#include "tools/help.h"
 
 namespace tare {
 
@@ -125,7 +123,7 @@ const CommandGroup kCommands[] = {
 int Run(int argc, char** argv) {
   CLI::App app{"measure what low-bit quantization costs Differential Transformers", "tare"};
   app.set_help_flag("-h,--help", "print this help");
-  app.formatter(std::make_shared<HelpFormatter>());
+  app.formatter_fn(HelpOf);
   const std::string commit = kCommit[0] == '\0' ? "" : Formatted(" ({})", std::string(kCommit));
   app.set_version_flag("--version", "tare " TARE_VERSION + commit, "print the version and its commit");
   app.require_subcommand(1);

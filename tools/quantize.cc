@@ -13,7 +13,6 @@
 #include "quant/file/json.h"
 #include "quant/file/output_folder.h"
 #include "quant/plan/plan.h"
-#include "tools/help.h"
 #include "tools/run_options.h"
 
 namespace tare {

@@ -15,7 +15,6 @@
 #include "quant/file/mapped_file.h"
 #include "quant/file/output_folder.h"
 #include "tools/command.h"
-#include "tools/help.h"
 
 namespace tare {
 

@@ -17,7 +17,6 @@
 #include "quant/file/json.h"
 #include "quant/plan/plan.h"
 #include "tools/cells.h"
-#include "tools/help.h"
 
 namespace tare {
 namespace {

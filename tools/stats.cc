@@ -15,7 +15,6 @@
 #include "quant/file/atomic_file.h"
 #include "quant/file/json.h"
 #include "quant/plan/plan.h"
-#include "tools/help.h"
 #include "tools/run_options.h"
 
 namespace tare {

@@ -9,7 +9,6 @@
 #include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "tools/command.h"
-#include "tools/help.h"
 
 namespace tare {
 namespace {
