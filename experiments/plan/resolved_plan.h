@@ -17,7 +17,7 @@
 
 #include "experiments/plan/model_sites.h"
 #include "experiments/plan/refusals.h"
-#include "kernels/attention/attention_plan.h"
+#include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/format/hadamard.h"
 #include "quant/plan/plan.h"

@@ -3,7 +3,6 @@
 // Face diffllama, arXiv 2510.06949 for grouped heads).
 #include "kernels/attention/heads.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "kernels/elementwise/rows.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/row_block.h"
 
-#include <algorithm>
-
 namespace tare {
 
 int RowsFor(int64_t queries) {

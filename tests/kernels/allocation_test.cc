@@ -11,7 +11,6 @@
 #include <cstring>
 #include <new>
 
-#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "kernels/linear/one_token.h"

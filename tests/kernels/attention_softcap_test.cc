@@ -8,7 +8,6 @@
 #include <limits>
 #include <string>
 
-#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "kernels/attention/reference_attention.h"

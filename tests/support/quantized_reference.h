@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/attention/attention_plan.h"
+#include "kernels/attention/integer/executed_attention.h"
 
 namespace tare {
 

@@ -2,8 +2,8 @@
 // See code_stage.h. stages.cc compiles this file, once for each instruction set.
 #include "kernels/attention/integer/code_stage.h"
 
-#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/exponentials.h"
+#include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/integers.h"
 #include "quant/format/round.h"
 

@@ -9,11 +9,45 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
-#include "kernels/attention/attention_plan.h"
+#include "kernels/attention/heads.h"
+#include "quant/format/format.h"
 
 namespace tare {
+
+inline constexpr int kLargestBlock = 1024;  // keys that share a scale of the probabilities
+
+// A row of Q less its mean with a scale below this is taken for the mean alone: codes 0, scale 1 (packing.h). Far
+// below any logit that counts; its inverse times a key's bias is finite.
+inline constexpr float kMeanOnlyScale = 0x1p-64f;
+
+// The part of a plan that these kernels execute.
+struct AttentionPlan {
+  enum class Order { kLate, kEarly };           // maps subtracted after P x V, or before
+  enum class ValueScale { kBlock, kSequence };  // a scale per block and channel, or per channel (which looks ahead)
+
+  Format q = Format::kInt8;
+  Format k = Format::kInt8;
+  Format v = Format::kInt8;
+  ValueScale v_scale = ValueScale::kBlock;
+  Format logits = Format::kF32;  // int8, int6, int4: codes with a row's absmax, see score_stage.h; f32: as they are
+  Order order = Order::kLate;
+  // late: u8 u6 u4; early, of the difference: the same with a zero point, or int8 int6 int4
+  Format probs = Format::kU8;
+  int block = 256;  // keys that share a scale of probs, and of v: a multiple of 64 up to kLargestBlock
+
+  // Constant vectors subtracted before quantizing; null: none. They change no result but the rounding: what Q's mean
+  // adds to a key's logits is known (packing.h), softmax does not see what all keys have in common, and of V's mean
+  // each output row has (sum of P1) - lambda (sum of P2) times, added back. Sinks allow only Q's.
+  const float* q_mean = nullptr;  // [q heads][d]
+  const float* k_mean = nullptr;  // [k heads][d]
+  const float* v_mean = nullptr;  // [v heads][width of a slice]
+};
+
+// Throws Error for a plan that the kernels cannot execute on this problem.
+void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem);
 
 // Bytes of the caller's workspace (with the means that the call will have), any content, aligned to 64: packed K and V,
 // and at most 4 MiB per thread (of ParallelFor).
@@ -23,5 +57,16 @@ size_t WorkspaceBytes(const AttentionPlan& plan, const AttentionProblem& problem
 // or Inf in Q, K, V or lambda, and, with some of the output written, for a query's largest logit of kMostLogit or more
 // in magnitude (heads.h; of quantized logits: any of its logits).
 void ExecutedAttention(const AttentionPlan& plan, const AttentionProblem& problem, std::span<std::byte> workspace);
+
+inline constexpr int64_t kSmoothingTokens = 64;
+
+// The vector that +smooth subtracts from Q, K or V before quantizing: of each head and channel the mean over the
+// sequence's first tokens, which later tokens do not change. Only the rounding differs: the contribution of Q's mean to
+// each key's logits is known, softmax is unaffected by what all keys share, and V's mean is added back. Source:
+// SageAttention, arXiv 2410.02367, section 4.2 (K), and SageAttention2, arXiv 2411.10958 (Q), with a frozen prefix for
+// their means.
+//
+// Writes mean [heads][width]. x.tokens >= 1.
+void MeanOfPrefix(const FloatHeads<const float>& x, float* mean);
 
 }  // namespace tare

@@ -10,8 +10,6 @@
 #include "kernels/attention/exponentials.h"
 #include "kernels/attention/integer/code_stage.h"
 #include "kernels/attention/integer/packing.h"
-#include "kernels/attention/integer/score_stage.h"
-#include "kernels/attention/output_stage.h"
 
 namespace tare {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "kernels/attention/attention_plan.h"
+#include "kernels/attention/integer/executed_attention.h"
 #include "kernels/attention/integer/score_stage.h"
 #include "kernels/attention/output_stage.h"
 #include "kernels/attention/row_block.h"

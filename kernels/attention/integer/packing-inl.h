@@ -3,14 +3,12 @@
 #include "kernels/attention/integer/packing.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "hwy/cache_control.h"
-#include "kernels/attention/row_block.h"
 #include "quant/base/integers.h"
 #include "quant/base/message.h"
 #include "quant/format/round.h"

@@ -70,10 +70,10 @@ void PackValueTile(const HeadsView<const float>& v, int head, int64_t tile, Form
 //
 //   bias[key] = key_scale[key] * (m[0] code[0] + m[1] code[1] + ...)      in f32, an FMA per channel, in order
 //
-// A row of Q - m with a scale below kMeanOnlyScale (attention_plan.h) is taken for the mean alone. So every instruction
-// set that has FMA gives the same bits. K's own mean, where it has one, shifts all logits of a row alike and is left
-// out. Source: SageAttention2, arXiv 2411.10958, which smooths Q by blocks of rows; here it is one frozen vector per
-// head (attention_plan.h).
+// A row of Q - m with a scale below kMeanOnlyScale is taken for the mean alone. So every instruction set that has FMA
+// gives the same bits. K's own mean, where it has one, shifts all logits of a row alike and is left out. Source:
+// SageAttention2, arXiv 2411.10958, which smooths Q by blocks of rows; here it is one frozen vector per head
+// (executed_attention.h).
 //
 // codes: of a tile; mean: [width]; key_scales, bias: [64].
 void KeyBias(const int8_t* codes, int width, const float* mean, const float* key_scales, float* bias);

@@ -12,8 +12,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/float/fused_attention.h"
+#include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/executed.h"

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/attention/attention_plan.h"
+#include "kernels/attention/integer/executed_attention.h"
 #include "kernels/cache/kv_cache.h"
 #include "quant/format/format.h"
 #include "tests/support/random_attention.h"

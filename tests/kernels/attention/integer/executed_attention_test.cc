@@ -15,7 +15,6 @@
 #include "hwy/detect_targets.h"
 #include "hwy/targets.h"
 
-#include "kernels/attention/attention_plan.h"
 #include "quant/base/aligned.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"

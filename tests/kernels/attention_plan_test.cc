@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/attention/attention_plan.h"
-
+// Plans of integer attention: what is refused, and what means of a prefix are and do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
