@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
 #include <vector>
 
 #include "quant/base/memory.h"

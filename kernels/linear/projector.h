@@ -107,4 +107,24 @@ void RowProduct(const DenseMatrix& weight, Math math, const float* x, const floa
 // Throws Error, starting with where, for a weight or y [out] that is not there, and sizes below 0 or beyond memory.
 void CheckWeight(const char* where, const DenseMatrix& weight, const float* y);
 
+// Gradients of products y = x W^T of f32 matrices, on oneDNN's sgemm, which reads transposed factors where they lie:
+//
+//   dW += dy^T x      dx = dy W
+//
+//   x [rows, in], W [out, in], y [rows, out], row-major
+//
+// The work is cut into blocks whose size hangs on the shapes alone, each a product on one thread: results do not depend
+// on the number of threads. A call allocates a description of its blocks.
+struct ProductGradient {
+  const float* dy;
+  const float* x;
+  const float* weight;
+  int64_t out, in;
+  float* d_weight = nullptr;  // added to; null: not asked for
+  float* dx = nullptr;        // null: not asked for
+};
+
+// All of as many rows; no output may overlap another or an input.
+void AddProductGradients(std::span<const ProductGradient> products, int64_t rows);
+
 }  // namespace tare

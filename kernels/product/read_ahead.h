@@ -30,8 +30,18 @@ constexpr uintptr_t LineAhead(uintptr_t at, uintptr_t line) {
   return block + kReadAhead + of_block % kPages * kSmallPage + of_block / kPages * 64;
 }
 
-// Returns the same hint in every call.
-ReadHint BestReadHint();
+// This processor's; the same in every call.
+inline ReadHint BestReadHint() {
+  static const ReadHint hint = [] {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_is("znver5")) return ReadHint::kOnce;
+    if (__builtin_cpu_is("amd")) return ReadHint::kNone;
+#endif
+    return ReadHint::kKept;
+  }();
+  return hint;
+}
 
 // Asks for the bytes that are read after `bytes` of a weight matrix at w: under kKept as above, else 4 KB ahead into
 // all caches, which speeds up AMD's processors here.
@@ -47,7 +57,8 @@ inline void AskForWeights(const void* w, int64_t bytes, ReadHint hint) {
   }
 }
 
-// "none", "once", "kept".
-std::string_view Name(ReadHint hint);
+constexpr std::string_view Name(ReadHint hint) {
+  return hint == ReadHint::kNone ? "none" : hint == ReadHint::kOnce ? "once" : "kept";
+}
 
 }  // namespace tare

@@ -7,7 +7,7 @@
 #include "experiments/model/activation.h"
 #include "experiments/model/families/llama.h"
 #include "kernels/elementwise/rows.h"
-#include "kernels/linear/product_gradient.h"
+#include "kernels/linear/projector.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 

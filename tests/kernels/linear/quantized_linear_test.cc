@@ -11,6 +11,7 @@
 
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
+#include "quant/format/pack.h"
 #include "quant/format/round.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/call.h"
@@ -184,6 +185,19 @@ TEST(QuantizedLinear, BadInputIsNamed) {
   x[17 * 32 + 31] = std::numeric_limits<float>::infinity();
   EXPECT_THAT(Call([&] { Project(x, 20, Format::kInt8, w.view(), nullptr); }),
               ThrowsMessage<Error>(HasSubstr("row 17")));
+}
+
+// By hand: x 127 1 -2 3 has scale 1 and itself as codes.
+TEST(LinearReference, ByHand) {
+  QuantizedMatrixBuffer w(Format::kInt8, 1, 4, 2);
+  const std::vector<int8_t> codes = {1, -2, 3, 4};
+  Pack<int8_t>(Format::kInt8, codes, {w.Codes(0), 4});
+  w.Scales(0)[0] = 0.5f;
+  w.Scales(0)[1] = 0.25f;
+  const float x[] = {127, 1, -2, 3}, bias[] = {10};
+  const LinearReference result = ReferenceLinear(x, 1, Format::kInt8, w.view(), bias);
+  EXPECT_THAT(result.sums, testing::ElementsAre(125, 6));
+  EXPECT_THAT(result.y, testing::ElementsAre(62.5 + 1.5 + 10));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Against sums in double over rows or outputs. Every product and sum rounds once: n of them are off by at most n 2^-24
 // of the sum of the terms' sizes.
-#include "kernels/linear/product_gradient.h"
+#include "kernels/linear/projector.h"
 
 #include <gtest/gtest.h>
 
