@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "experiments/bench/onednn_attention.h"
-#include "experiments/bench/timing.h"
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/product/tile_product.h"

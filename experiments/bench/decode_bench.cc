@@ -4,11 +4,9 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "experiments/bench/onednn_attention.h"
-#include "experiments/bench/timing.h"
 #include "kernels/decode/decode_attention.h"
 #include "kernels/product/read_ahead.h"
 #include "quant/base/aligned.h"

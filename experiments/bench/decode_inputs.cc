@@ -2,7 +2,6 @@
 #include "experiments/bench/decode_bench.h"
 
 #include <algorithm>
-#include <cmath>
 #include <random>
 
 #include "kernels/attention/reference_attention.h"

@@ -6,7 +6,6 @@
 #include <span>
 
 #include "experiments/bench/roofline.h"
-#include "experiments/bench/timing.h"
 #include "quant/file/safetensors.h"
 
 namespace tare {

@@ -9,7 +9,6 @@
 
 #include <omp.h>
 
-#include "experiments/bench/timing.h"
 #include "experiments/model/linear/weight_matrix.h"
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/elementwise/rows.h"

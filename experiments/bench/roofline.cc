@@ -1,25 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rates of calls, products and reading, the measured roofline, its JSON, and MatmulRate, which times oneDNN's matmul.
+// Reading by vectors, rates of calls, products and reading, the measured roofline, its JSON, and MatmulRate, which
+// times oneDNN's matmul.
 #include "experiments/bench/roofline.h"
 
 #include <unistd.h>
 
-#include <functional>
 #include <span>
 #include <unordered_map>
-#include <vector>
 
 #include <omp.h>
 #include <dnnl.hpp>
 
-#include "experiments/bench/timing.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/base/memory.h"
-#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "experiments/bench/roofline.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+#include "kernels/elementwise/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE::read_loop {
+
+using D = hn::CappedTag<uint64_t, 8>;
+constexpr size_t kLanes = HWY_MAX_LANES_D(D);
+constexpr size_t kPiece = 32;  // values of a stream at a time: four lines
+
+template <int kStreams>
+uint64_t Sum(const uint64_t* x, size_t count, int ahead) {
+  const D d;
+  const size_t part = count / kStreams;
+  hn::Vec<D> sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};  // a chain of additions each
+  for (size_t i = 0; i < part; i += kPiece) {
+    for (size_t stream = 0; stream < kStreams; ++stream) {
+      const uint64_t* piece = x + stream * part + i;
+      for (size_t line = 0; ahead > 0 && line < kPiece; line += 8)
+        __builtin_prefetch(reinterpret_cast<const char*>(piece + line) + ahead, 0, 3);
+      for (size_t j = 0; j < kPiece / kLanes; ++j) sums[j % 4] = hn::Add(sums[j % 4], hn::Load(d, piece + j * kLanes));
+    }
+  }
+  return hn::ReduceSum(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3])));
+}
+
+uint64_t SumOfStreams(const uint64_t* x, size_t count, const ReadLoop* loop) {
+  const auto sum = loop->streams == 1 ? Sum<1> : loop->streams == 2 ? Sum<2> : loop->streams == 4 ? Sum<4> : Sum<8>;
+  return sum(x, count, loop->ahead);
+}
+
+}  // namespace HWY_NAMESPACE::read_loop
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace tare {
 namespace {
 
@@ -53,6 +90,11 @@ double ProductRate(ProductTypes types, int threads, int m) {
 }
 
 }  // namespace
+
+uint64_t SumRead(const uint64_t* x, size_t count, const ReadLoop& loop) {
+  TARE_CHECK(count % kReadStep == 0);
+  return TARE_CHOSEN(read_loop::SumOfStreams)(x, count, &loop);
+}
 
 double ReadRate(int threads, size_t bytes) {
   AlignedBuffer<uint64_t> memory(std::max<size_t>(bytes / 8, kReadStep * threads));
@@ -152,3 +194,4 @@ double MatmulRate::SecondsOnce() {
 }
 
 }  // namespace tare
+#endif
