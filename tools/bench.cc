@@ -9,15 +9,12 @@
 
 #include "experiments/bench/forward_bench.h"
 #include "experiments/bench/linear_bench.h"
-#include "experiments/bench/timing.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/table/table.h"
-#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/output_folder.h"
-#include "quant/plan/plan.h"
 #include "tools/command.h"
 
 namespace tare {

@@ -10,7 +10,6 @@
 #include "experiments/significance/mean_error.h"
 #include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/sweep/sweep.h"
-#include "quant/file/json.h"
 #include "quant/file/output_folder.h"
 #include "tools/run_options.h"
 

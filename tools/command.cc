@@ -10,12 +10,10 @@
 #include <fstream>
 #include <set>
 
-#include "experiments/bench/timing.h"
+#include "experiments/bench/roofline.h"
 #include "kernels/product/library_settings.h"
-#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/files_of_run.h"
-#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/sha256.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts shared by the subcommands: their table, common options, where results are written, the checks of files, the
-// progress line, and their help.
+// progress line, and their help. With it come messages, JSON, files that are written whole, and plans.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json_fwd.hpp>
 
 #include "experiments/passes/progress.h"
 #include "kernels/linear/projector.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/json.h"
 #include "quant/plan/plan.h"
 
 namespace tare {
@@ -174,11 +174,11 @@ std::map<std::string, std::string> AskedBy(const CLI::App& command);
 // Adds the command line, in shell syntax, to the object: "command", after its schema. Leaves out options that figures
 // do not depend on (--out, --threads, --cells ...); bench keeps them all. In a list, adds it to each object; objects
 // without a schema stay unchanged.
-nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json);
+Json WithCommand(const Json& json);
 
 // Writes JSON, with its command, to the target of --json: a file, whole or not at all, or "-" for standard output; if
 // empty, nowhere.
-void WriteJson(const std::string& target, const nlohmann::ordered_json& json);
+void WriteJson(const std::string& target, const Json& json);
 
 // An output, and how a file begins that the command wrote there earlier: its first bytes, and after a '*' or '?' what
 // follows within the next 4 KB, anywhere or before a blank. Brackets before it do not count, so that `"ids":[` is the

@@ -13,10 +13,8 @@
 #include "experiments/quantize/steps/table.h"
 #include "experiments/report/figures/figures.h"
 #include "experiments/tasks/task.h"
-#include "quant/base/message.h"
 #include "quant/format/format.h"
 #include "quant/interchange/gguf/quantize_blocks.h"
-#include "quant/plan/plan.h"
 #include "tools/command.h"
 
 namespace tare {

@@ -7,8 +7,6 @@
 #include "experiments/model/config/config.h"
 #include "experiments/plan/model_sites.h"
 #include "experiments/quantize/importance.h"
-#include "quant/base/message.h"
-#include "quant/file/json.h"
 #include "quant/file/output_folder.h"
 #include "quant/interchange/gguf/quantize_blocks.h"
 #include "tools/command.h"

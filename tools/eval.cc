@@ -6,9 +6,6 @@
 
 #include "experiments/plan/cache_plan.h"
 #include "experiments/tasks/evaluation.h"
-#include "quant/base/message.h"
-#include "quant/file/atomic_file.h"
-#include "quant/plan/plan.h"
 #include "tools/run_options.h"
 
 namespace tare {

@@ -3,14 +3,11 @@
 #include <utility>
 
 #include "experiments/bench/roofline.h"
-#include "experiments/model/plan_run.h"
 #include "experiments/passes/generate.h"
 #include "experiments/text/chat/chat_template.h"
 #include "experiments/text/tokenizer/token_input.h"
-#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/files_of_run.h"
-#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "tools/run_options.h"
 

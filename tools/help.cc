@@ -4,22 +4,16 @@
 // the manual page of all commands, in the format of man(7), generated from the commands themselves.
 #include "tools/command.h"
 
-#include <algorithm>
 #include <functional>
-#include <memory>
 #include <ranges>
 #include <sstream>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "experiments/model/config/family.h"
 #include "experiments/plan/cache_plan.h"
 #include "experiments/quantize/steps/table.h"
 #include "experiments/tasks/task.h"
-#include "quant/base/message.h"
 #include "quant/format/format.h"
-#include "quant/plan/plan.h"
 
 namespace tare {
 namespace {

@@ -6,8 +6,6 @@
 
 #include "experiments/model/model.h"
 #include "experiments/observe/description.h"
-#include "quant/base/message.h"
-#include "quant/file/json.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tools/command.h"
 

@@ -17,9 +17,7 @@
 #include "experiments/tasks/items/lines.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/message.h"
 #include "quant/base/parallel.h"
-#include "quant/file/json.h"
 #include "tools/command.h"
 
 namespace tare {

@@ -6,8 +6,6 @@
 #include "experiments/model/config/config.h"
 #include "experiments/tasks/made/makers.h"
 #include "experiments/tasks/probes.h"
-#include "quant/base/message.h"
-#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "tools/command.h"
 

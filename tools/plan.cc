@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare plan: what a plan's rules match, and whether it can be simulated, executed and stored.
-#include "quant/plan/plan.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/plan/plan_report.h"
-#include "quant/base/message.h"
-#include "quant/file/json.h"
 #include "tools/command.h"
 
 namespace tare {

@@ -16,7 +16,6 @@
 
 #include "experiments/report/chat/read_template.h"
 #include "quant/base/memory.h"
-#include "quant/base/message.h"
 #include "quant/file/files_of_run.h"
 #include "tools/command.h"
 

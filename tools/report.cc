@@ -10,8 +10,6 @@
 #include "experiments/report/drawing/drawing.h"
 #include "experiments/report/figures/figures.h"
 #include "experiments/report/page/page.h"
-#include "quant/base/message.h"
-#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/output_folder.h"
 #include "tools/command.h"

@@ -12,10 +12,6 @@
 #include "experiments/model/config/config.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/quantize.h"
-#include "quant/base/message.h"
-#include "quant/file/atomic_file.h"
-#include "quant/file/json.h"
-#include "quant/plan/plan.h"
 #include "tools/cells.h"
 
 namespace tare {

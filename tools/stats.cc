@@ -4,17 +4,11 @@
 #include <ranges>
 
 #include "experiments/model/config/config.h"
-#include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/observe/statistics_report.h"
-#include "experiments/passes/sequences.h"
 #include "experiments/significance/inference.h"
 #include "experiments/studies/attribution/captured_attribution.h"
-#include "quant/base/message.h"
-#include "quant/file/atomic_file.h"
-#include "quant/file/json.h"
-#include "quant/plan/plan.h"
 #include "tools/run_options.h"
 
 namespace tare {

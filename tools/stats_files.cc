@@ -5,9 +5,6 @@
 
 #include "experiments/observe/statistics_report.h"
 #include "experiments/significance/inference.h"
-#include "quant/base/message.h"
-#include "quant/file/atomic_file.h"
-#include "quant/file/json.h"
 #include "quant/statistics/statistics_file.h"
 #include "tools/command.h"
 

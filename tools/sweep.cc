@@ -4,15 +4,9 @@
 // (experiments/studies/attribution/attribution.h).
 #include "experiments/model/linear/weights.h"
 #include "experiments/model/model.h"
-#include "experiments/model/plan_run.h"
-#include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/sweep/comparison.h"
 #include "experiments/studies/sweep/spreads.h"
 #include "experiments/table/table.h"
-#include "quant/base/message.h"
-#include "quant/file/atomic_file.h"
-#include "quant/file/json.h"
-#include "quant/plan/plan.h"
 #include "tools/cells.h"
 
 namespace tare {

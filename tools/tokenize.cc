@@ -4,9 +4,6 @@
 
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/message.h"
-#include "quant/file/atomic_file.h"
-#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "tools/command.h"
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
-#include <vector>
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/families/llama.h"

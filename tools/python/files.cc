@@ -5,7 +5,6 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/vector.h>
 
-#include <memory>
 #include <optional>
 #include <ranges>
 

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "experiments/export/hugging_face.h"
-#include "experiments/model/config/config.h"
 #include "experiments/model/config/family.h"
 #include "experiments/model/linear/weights.h"
 #include "experiments/plan/model_sites.h"
@@ -19,7 +17,6 @@
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {

@@ -8,7 +8,6 @@
 #include "experiments/model/activation.h"
 #include "experiments/model/config/family.h"
 #include "quant/base/message.h"
-#include "quant/interchange/gguf/architecture.h"
 
 namespace tare {
 namespace {

@@ -18,7 +18,6 @@
 #include "quant/interchange/gguf/blocks.h"
 #include "quant/interchange/gguf/quantize_blocks.h"
 #include "quant/interchange/gguf/vocabulary.h"
-#include "quant/interchange/gguf/writer.h"
 
 namespace tare {
 namespace {
