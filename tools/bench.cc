@@ -3,7 +3,6 @@
 // (quantized linear layers beside oneDNN's f32 matmul) are here, the others in bench_attention.cc.
 #include <unistd.h>
 
-#include <filesystem>
 #include <functional>
 #include <optional>
 

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench attention: attention kernels, each case with its error, rooflines and baselines from the same run. tare
 // bench decode: attention of one query over a cache of keys and values, compared with the time of reading it.
-#include <algorithm>
-#include <map>
-#include <memory>
 #include <ranges>
-#include <string>
 #include <thread>
 #include <tuple>
-#include <vector>
 
 #include "experiments/bench/attention_bench.h"
 #include "experiments/bench/decode_bench.h"

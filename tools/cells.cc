@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cells.h"
 
-#include <algorithm>
-
 #include "quant/file/open_folder.h"
 
 namespace tare {

@@ -3,10 +3,6 @@
 // files, progress, splitting the cells over many machines; and what sweep.cc also does for compare.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "experiments/significance/mean_error.h"
 #include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/sweep/sweep.h"

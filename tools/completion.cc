@@ -2,11 +2,7 @@
 // tare completion: what may follow the words of a command line, from the commands and the tables of the program, and
 // the scripts by which shells ask for it. They start the program for each completion, in some milliseconds, and never
 // know other words than it does; where it has none, the shell offers files.
-#include <algorithm>
 #include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "experiments/model/config/family.h"
 #include "experiments/plan/cache_plan.h"

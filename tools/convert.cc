@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare convert: one model in another family's layout, or as a GGUF file; its statistics as an importance matrix.
-#include <map>
-
 #include "experiments/export/gguf/export.h"
 #include "experiments/export/hugging_face.h"
 #include "experiments/model/config/config.h"

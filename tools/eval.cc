@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare eval: a model's accuracy under a plan.
-#include <algorithm>
 #include <csignal>
 #include <exception>
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare inspect describes a checkpoint; tare verify checks whether a file is intact.
-#include <algorithm>
-#include <map>
 #include <utility>
 
 #include "experiments/model/model.h"

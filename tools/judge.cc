@@ -4,9 +4,7 @@
 // for, with p of the reference and q of another file, in double:
 //
 //   loss = -ln q(token)       kld = sum over ln p(i) > floor of p(i) (ln p(i) - ln q(i))       (as llama-perplexity)
-#include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "experiments/arrays/predictions.h"
 #include "experiments/studies/sweep/comparison.h"

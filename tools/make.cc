@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare make: items made from a text or made up, for the choice task or with answers to generate. kMakers is the table
 // of kinds; each ends with what guesses score on its items, which tare probe shows of any items.
-#include <memory>
-
 #include "experiments/model/config/config.h"
 #include "experiments/tasks/made/makers.h"
 #include "experiments/tasks/probes.h"

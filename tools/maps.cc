@@ -3,7 +3,6 @@
 // (experiments/studies/attribution/map_errors.h). tare dump: writes the tensors that a model computes to an HDF5 file,
 // or its logits for llama-perplexity.
 #include <functional>
-#include <memory>
 
 #include "experiments/arrays/predictions.h"
 #include "experiments/observe/dump.h"

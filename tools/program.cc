@@ -2,17 +2,12 @@
 // The table of commands, the words of usage errors, and what becomes of an error.
 #include "tools/program.h"
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <new>
 #include <ranges>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "experiments/report/chat/read_template.h"
 #include "quant/base/memory.h"

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare quantize: turns a checkpoint folder into a quantized checkpoint in one file. tare levels: levels of keys and
 // values learned on a calibration text (experiments/observe/learned_levels.h).
-#include <algorithm>
 #include <cmath>
-#include <ranges>
 
 #include "experiments/export/compressed_tensors/export.h"
 #include "experiments/export/hugging_face.h"

@@ -9,9 +9,7 @@
 #include "experiments/tasks/task.h"
 #include "tools/command.h"
 
-#include <filesystem>
 #include <ranges>
-#include <string>
 
 namespace tare {
 

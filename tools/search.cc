@@ -4,7 +4,6 @@
 // sweep.
 #include "experiments/studies/search/search.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <utility>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare stats: the outliers of a model's attention logits and hidden states, several models side by side; with --out,
 // statistics of every site into a file. show, merge and diff work on such files (tools/stats_files.cc).
-#include <ranges>
-
 #include "experiments/model/config/config.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_job.h"

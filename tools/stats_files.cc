@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare stats show, merge, diff: commands on statistics files.
-#include <algorithm>
 #include <ranges>
 
 #include "experiments/observe/statistics_report.h"

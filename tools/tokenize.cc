@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare tokenize: the ids and pieces that a checkpoint's tokenizer makes of one or more texts.
-#include <vector>
-
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "experiments/text/utf8.h"
 #include "quant/file/mapped_file.h"
