@@ -2,16 +2,16 @@
 #include "experiments/bench/attention_inputs.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <random>
 
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/simulated/simulated_quantizer.h"
 #include "kernels/attention/float/fused_attention.h"
-#include "kernels/attention/reference_attention.h"
 #include "quant/base/integers.h"
 #include "quant/base/message.h"
+#include "quant/base/parallel.h"
+#include "quant/format/round.h"
 
 namespace tare {
 namespace {
@@ -25,28 +25,11 @@ Mask MaskOf(const std::string& name) {
 
 // Query row t alone, as a problem with the keys that it sees.
 AttentionProblem OneRow(const AttentionProblem& p, int64_t t, float* out) {
-  const KeyRange keys = p.Keys(t);
-  AttentionProblem one = p;
+  AttentionProblem one = PartOf(p, {t, t + 1}, p.Keys(t));
   one.mask.kind = Mask::Kind::kFull;
-  one.q.data = p.q.Row(t, 0);
-  one.k.data = p.k.Row(keys.begin, 0);
-  one.v.data = p.v.Row(keys.begin, 0);
-  one.lambda.data += t * p.lambda.token_stride;
-  one.q.tokens = one.out.tokens = 1;
-  one.k.tokens = one.v.tokens = keys.end - keys.begin;
   one.out.data = out;
   return one;
 }
-
-struct Sums {
-  double error = 0, want = 0, got = 0, product = 0;
-  void Add(double g, double w) {
-    error += (g - w) * (g - w);
-    want += w * w;
-    got += g * g;
-    product += g * w;
-  }
-};
 
 }  // namespace
 
@@ -130,12 +113,12 @@ AttentionInputs::Errors AttentionInputs::ErrorsOfOut() const {
     std::ranges::copy(ReferenceAttentionDouble(one), std::back_inserter(want_));
     std::ranges::copy(ReferenceMagnitudes(one), std::back_inserter(magnitudes_));
   }
-  Sums all;
+  OutputSums all;
   double worst = 0;
   const double* want = want_.data();
   for (int64_t t = step - 1, head = 0; t < n; t += step) {
     for (int h = 0; h < problem_.out.heads; ++h, want += width) {
-      Sums row;
+      OutputSums row;
       for (int i = 0; i < width; ++i) {
         row.Add(problem_.out.Row(t, h)[i], want[i]);
         all.Add(problem_.out.Row(t, h)[i], want[i]);
@@ -143,7 +126,7 @@ AttentionInputs::Errors AttentionInputs::ErrorsOfOut() const {
       worst = std::max(worst, std::sqrt(row.error) / std::max(std::sqrt(row.want), 0.01 * magnitudes_[head++]));
     }
   }
-  return {std::sqrt(all.error / all.want), worst, all.product / std::sqrt(all.got * all.want)};
+  return {all.Relative(), worst, all.product / std::sqrt(all.got * all.want)};
 }
 
 AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const std::string& plan) {
@@ -170,6 +153,90 @@ AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const std::st
   AlignedBuffer<std::byte> workspace(FusedWorkspaceBytes(p));
   FusedAttention(p, workspace.span());
   return inputs.ErrorsOfOut();
+}
+
+// ---- Codes of the baselines in int8
+
+namespace {
+
+// 255 softmax of a query's logits over the keys that it sees.
+std::vector<double> Probabilities(const int8_t* q, const StaticTensor& k, int head, KeyRange keys, double scale) {
+  std::vector<double> row;
+  for (int64_t s = keys.begin; s < keys.end; ++s) {
+    int dot = 0;
+    for (int i = 0; i < k.x.width; ++i) dot += q[i] * k.Row(s, head)[i];
+    row.push_back(dot * scale);
+  }
+  const double largest = *std::ranges::max_element(row);
+  double sum = 0;
+  for (double& x : row) sum += x = std::exp(x - largest);
+  for (double& x : row) x *= 255 / sum;
+  return row;
+}
+
+struct Bounded {
+  double value = 0, bound = 0;
+};
+
+// sum_s round(probs[s]) v[s], with the codes of v `stride` apart. A f32 softmax is right to the share 2^-15 (logits
+// below 64 with two roundings of 2^-24, the exponential's) and 2^-24 per term of its sum: nearer to a tie, either code.
+Bounded TimesV(const std::vector<double>& probs, const int8_t* v, int64_t stride) {
+  const double error = 0x1p-15 + static_cast<double>(probs.size()) * 0x1p-24;
+  Bounded sum;
+  for (size_t s = 0; s < probs.size(); ++s) {
+    const double p = probs[s], code = v[static_cast<int64_t>(s) * stride];
+    sum.value += std::nearbyint(p) * code;
+    if (std::abs(p - std::floor(p) - 0.5) <= p * error) sum.bound += std::abs(code);
+  }
+  return sum;
+}
+
+}  // namespace
+
+StaticTensor::StaticTensor(HeadsView<const float> dense)
+    : x(dense), codes(static_cast<size_t>(x.tokens) * x.heads * x.width) {
+  const auto [least, most] = std::minmax_element(x.data, x.data + codes.size());
+  scale = ScaleFor(std::max(-*least, *most), Format::kInt8).scale;
+}
+
+void StaticTensor::Write(int zero) {
+  const size_t row = static_cast<size_t>(x.heads) * x.width;
+  ParallelFor(static_cast<size_t>(x.tokens), [&](size_t t, int) {
+    for (size_t i = t * row; i < (t + 1) * row; ++i)
+      codes[i] = static_cast<int8_t>(CodeOf(x.data[i], 1 / scale, Format::kInt8) + zero);
+  });
+}
+
+void CheckStaticAttention(const AttentionProblem& p, const char* what, float out_scale, int64_t rows) {
+  StaticTensor q(p.q), k(p.k), v(p.v);
+  for (StaticTensor* x : {&q, &k, &v}) x->Write();
+  const double logit = double{p.scale} * q.scale * k.scale, unit = double{v.scale} / 255;
+  const int64_t step = CeilDiv(p.q.tokens, rows);
+  for (int64_t t = step - 1; t < p.q.tokens; t += step) {
+    const KeyRange keys = p.Keys(t);
+    for (int h = 0; h < p.out.heads; ++h) {
+      const OutputHead& head = p.heads[h];
+      std::vector<Bounded> want(p.out.width);
+      for (int map = 0; map < head.Maps(); ++map) {
+        const double weight = map == 0 ? 1 : -double{p.lambda.At(t, h)};
+        const std::vector<double> probs = Probabilities(q.Row(t, head.Q(map)), k, head.K(map), keys, logit);
+        for (int i = 0; i < p.out.width; ++i) {
+          const int8_t* column = v.Row(keys.begin, head.v[i / p.v.width]) + i % p.v.width;
+          auto [value, bound] = TimesV(probs, column, int64_t{p.v.heads} * p.v.width);
+          value *= unit;
+          if (out_scale > 0) value = std::clamp(value, -128.0 * out_scale, 127.0 * out_scale);
+          want[i].value += weight * value;
+          want[i].bound += std::abs(weight) * (bound * unit + out_scale / 2 + 0x1p-20 * std::abs(value));
+        }
+      }
+      for (int i = 0; i < p.out.width; ++i) {
+        const double got = p.out.Row(t, h)[i], most = want[i].bound + 0x1p-20 * out_scale;
+        if (!(std::abs(got - want[i].value) <= most))
+          Fail("{}, row {}, head {}, channel {}: got {}, expected {} within {}; nothing was timed", what, t, h, i, got,
+               want[i].value, most);
+      }
+    }
+  }
 }
 
 }  // namespace tare

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "experiments/bench/attention_inputs.h"
 #include "experiments/bench/onednn_attention.h"
 #include "kernels/decode/decode_attention.h"
 #include "kernels/product/read_ahead.h"
@@ -51,22 +52,14 @@ class PreparedDecode {
   // Errors of the first head of the first sequence and the last head of the last.
   void Verify(DecodeResult& result) {
     Run();
-    Sums all, floor;
+    OutputSums all, floor;
     CheckHead(0, 0, all, floor);
     CheckHead(case_.shape.batch - 1, case_.shape.heads - 1, all, floor);
-    result.rel_l2 = std::sqrt(all.error / all.size);
-    result.floor_rel_l2 = std::sqrt(floor.error / floor.size);
+    result.rel_l2 = all.Relative();
+    result.floor_rel_l2 = floor.Relative();
   }
 
  private:
-  struct Sums {
-    double error = 0, size = 0;
-    void Add(double got, double want) {
-      error += (got - want) * (got - want);
-      size += want * want;
-    }
-  };
-
   void PrepareOurs() {
     const int heads = inputs_.table().heads(), width = inputs_.table().out_width();
     for (int i = 0; i < case_.shape.batch; ++i) caches_.push_back(inputs_.Cache(case_.plan.OfLayer(0), i));
@@ -94,7 +87,7 @@ class PreparedDecode {
     composed_ = ComposedAttention(problem_);
   }
 
-  void CheckHead(int sequence, int head, Sums& all, Sums& floor) {
+  void CheckHead(int sequence, int head, OutputSums& all, OutputSums& floor) {
     const size_t width = inputs_.table().out_width();
     const float* got = out_.data() + (sequence * case_.shape.heads + head) * width;
     const std::vector<double> exact = inputs_.Exact(sequence, head);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <random>
 
-#include "kernels/attention/reference_attention.h"
 #include "quant/base/integers.h"
 #include "quant/base/message.h"
 

@@ -11,6 +11,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <oneapi/dnnl/dnnl_graph.hpp>
 
+#include "experiments/bench/attention_inputs.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/aligned.h"
 #include "quant/base/memory.h"

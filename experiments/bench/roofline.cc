@@ -20,7 +20,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "experiments/bench/roofline.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
-#include "hwy/highway.h"
 #include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/attention/reference_attention.h"
-
 namespace tare::decode_inputs_test {
 namespace {
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Codes by hand, and what the check accepts and refuses of outputs that a plain loop makes from the definition.
-#include "experiments/bench/onednn_attention.h"
+#include "experiments/bench/attention_inputs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "experiments/bench/attention_inputs.h"
 #include "quant/base/message.h"
 #include "tests/support/call.h"
 
