@@ -2,7 +2,6 @@
 // Those of exponentials.h for vectors: of 16-bit integers, and of f32.
 #include <cstddef>
 
-#include "hwy/highway.h"
 #include "kernels/attention/exponentials.h"
 #include "kernels/elementwise/lanes-inl.h"
 

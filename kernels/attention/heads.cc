@@ -17,12 +17,7 @@ void CheckView(const char* name, const FloatHeads<const float>& view) {
 
 void CheckValues(const char* name, const FloatHeads<const float>& x) {
   for (int64_t t = 0; t < x.tokens; ++t) {
-    for (int h = 0; h < x.heads; ++h) {
-      for (int i = 0; i < x.width; ++i) {
-        if (const float value = x.At(t, h, i); !std::isfinite(value))
-          Fail("attention {}: got {} at token {}, head {}, channel {}, expected finite values", name, value, t, h, i);
-      }
-    }
+    for (int h = 0; h < x.heads; ++h) CheckRow(name, x, t, h);
   }
 }
 
@@ -46,7 +41,7 @@ void CheckIndex(const char* name, size_t row, int index, int heads) {
     Fail("attention head table, row {}: got {} {}, expected 0 to {}", row, name, index, heads - 1);
 }
 
-void CheckRow(const AttentionProblem& problem, size_t row) {
+void CheckTableRow(const AttentionProblem& problem, size_t row) {
   const OutputHead& head = problem.heads[row];
   CheckIndex("q1", row, head.q1, problem.q.heads);
   CheckIndex("k1", row, head.k1, problem.k.heads);
@@ -185,7 +180,15 @@ void CheckProblem(const AttentionProblem& problem) {
     Fail("attention window: got {}, expected at least 1", mask.window);
   constexpr int64_t kMostShift = int64_t{1} << 61;
   CheckRange("attention mask", "a shift of", mask.shift, -kMostShift, kMostShift);
-  for (size_t row = 0; row < problem.heads.size(); ++row) CheckRow(problem, row);
+  for (size_t row = 0; row < problem.heads.size(); ++row) CheckTableRow(problem, row);
+}
+
+void CheckRow(const char* name, const FloatHeads<const float>& x, int64_t token, int head) {
+  for (int i = 0; i < x.width; ++i) {
+    if (const float value = x.At(token, head, i); !std::isfinite(value))
+      Fail("attention {}: got {} at token {}, head {}, channel {}, expected finite values", name, value, token, head,
+           i);
+  }
 }
 
 void CheckFinite(const AttentionProblem& problem) {

@@ -178,8 +178,9 @@ void CheckSoftcap(float softcap, const char* where);
 // Throws Error unless every index of the table is inside the views, all shapes agree and every size is less than what
 // products of sizes could overflow by.
 void CheckProblem(const AttentionProblem& problem);
-// Throws Error, naming the place, for values of q, k or v that are not finite.
+// Throws Error, naming the place, for values of q, k or v that are not finite; and of one row of `name`.
 void CheckFinite(const AttentionProblem& problem);
+void CheckRow(const char* name, const FloatHeads<const float>& x, int64_t token, int head);
 // Throws Error, starting with where, for 16-bit floats.
 void CheckF32(const char* where, const AttentionProblem& problem);
 // These queries over these keys: a sequence of several that follow each other in q, k, v and out (cumulative lengths).
@@ -216,5 +217,21 @@ std::vector<OutputHead> V1Heads(int heads, int kv);
 std::vector<OutputHead> DiffLlamaHeads(int q_heads, int kv);
 std::vector<OutputHead> V2Heads(int heads, int kv);
 std::vector<OutputHead> GroupedHeads(int q_heads, int noise, int kv);
+
+// ---- Reference (reference_attention.cc)
+//
+// In double, three loops, no code shared with the kernels. It tests every fast path.
+//
+//   x_m[s]    = scale q_m . k_m[s]                 over the keys s that the mask lets through
+//   p_m[s]    = exp(x_m[s] - max x_m) / sum        the maximum and the sum with the query head's sink, if it has one
+//   out[t, h] = sum_s (p_1[s] - lambda[t, h] p_2[s]) v[s]
+//
+// A row that sees no key gives zeros.
+//
+// [T][heads][width of out]; writes problem.lse. Throws Error for a problem that CheckProblem refuses.
+std::vector<double> ReferenceAttentionDouble(const AttentionProblem& problem);
+
+// ||P1 V|| + lambda ||P2 V|| of every (token, head): the size that a difference is small against. [T][heads]
+std::vector<double> ReferenceMagnitudes(const AttentionProblem& problem);
 
 }  // namespace tare

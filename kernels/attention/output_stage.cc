@@ -5,7 +5,6 @@
 #define HWY_TARGET_INCLUDE "kernels/attention/output_stage.cc"
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
-#include "hwy/highway.h"
 #include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/attention/reference_attention.h"
+#include "kernels/attention/heads.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/attention/reference_attention.h"
+#include "kernels/attention/heads.h"
 #include "quant/base/message.h"
 
 namespace tare {

@@ -11,7 +11,6 @@
 #include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"
 
-#include "hwy/highway.h"
 #include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -9,7 +9,6 @@
 
 #include "quant/base/parallel.h"
 
-#include "hwy/highway.h"
 #include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -6,10 +6,7 @@
 #include <cmath>
 #include <limits>
 
-// clang-format off: this one before every other of Highway's
-// clang-format on
 #include "hwy/contrib/math/math-inl.h"
-#include "hwy/highway.h"
 #include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();

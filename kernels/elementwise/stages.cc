@@ -3,7 +3,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/elementwise/stages.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
-#include "hwy/highway.h"
 #include "kernels/elementwise/fake_quantize-inl.h"
 #include "kernels/elementwise/rotate_rows-inl.h"
 #include "kernels/elementwise/rows-inl.h"

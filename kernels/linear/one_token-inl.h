@@ -13,7 +13,6 @@
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
-#include "hwy/highway.h"
 #include "kernels/elementwise/lanes-inl.h"
 #include "kernels/linear/panel_codes-inl.h"
 

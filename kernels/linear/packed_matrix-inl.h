@@ -11,7 +11,6 @@
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
 
-#include "hwy/highway.h"
 #include "kernels/linear/panel_codes-inl.h"
 
 HWY_BEFORE_NAMESPACE();

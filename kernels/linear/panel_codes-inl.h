@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "hwy/highway.h"
 #include "kernels/elementwise/lanes-inl.h"
 #include "kernels/product/tile_product.h"
 

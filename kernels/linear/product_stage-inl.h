@@ -9,7 +9,6 @@
 #include "quant/base/integers.h"
 #include "quant/format/round.h"
 
-#include "hwy/highway.h"
 #include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -8,7 +8,6 @@
 #include "quant/base/float16.h"
 #include "quant/base/parallel.h"
 
-#include "hwy/highway.h"
 #include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -9,7 +9,6 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // clang-format on
 #include "hwy/contrib/math/math-inl.h"
-#include "hwy/highway.h"
 #include "kernels/elementwise/lanes-inl.h"
 #include "quant/base/aligned.h"
 

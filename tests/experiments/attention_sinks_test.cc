@@ -8,7 +8,6 @@
 #include <mutex>
 
 #include "experiments/model/attention/float_attention.h"
-#include "kernels/attention/reference_attention.h"
 #include "tests/support/random_attention.h"
 
 namespace tare::attention_sinks_test {

@@ -21,7 +21,7 @@
 #include "experiments/quantize/steps/table.h"
 #include "experiments/studies/sweep/sweep.h"
 #include "experiments/text/tokenizer/token_input.h"
-#include "kernels/attention/reference_attention.h"
+#include "kernels/attention/heads.h"
 #include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

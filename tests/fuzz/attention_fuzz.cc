@@ -11,7 +11,6 @@
 
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/float16.h"
 #include "quant/base/message.h"

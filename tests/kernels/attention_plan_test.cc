@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/message.h"
 #include "tests/support/call.h"

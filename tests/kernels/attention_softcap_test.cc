@@ -10,7 +10,6 @@
 
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/reference_attention.h"
 #include "kernels/decode/decode_attention.h"
 #include "quant/base/message.h"
 #include "tests/support/call.h"

@@ -12,7 +12,6 @@
 
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/reference_attention.h"
 #include "kernels/decode/decode_attention.h"
 #include "kernels/linear/one_token.h"
 #include "kernels/linear/projector.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/attention/reference_attention.h"
+#include "kernels/attention/heads.h"
 #include "tests/support/quantized_reference.h"
 
 namespace tare {

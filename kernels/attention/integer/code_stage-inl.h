@@ -7,7 +7,6 @@
 #include "quant/base/integers.h"
 #include "quant/format/round.h"
 
-#include "hwy/highway.h"
 #include "kernels/attention/exponentials-inl.h"
 #include "kernels/elementwise/lanes-inl.h"
 

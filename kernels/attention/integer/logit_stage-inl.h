@@ -9,7 +9,6 @@
 #include "quant/base/integers.h"
 #include "quant/format/round.h"
 
-#include "hwy/highway.h"
 #include "kernels/attention/exponentials-inl.h"
 #include "kernels/attention/integer/score_stage-inl.h"
 #include "kernels/elementwise/lanes-inl.h"

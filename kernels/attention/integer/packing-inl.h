@@ -13,7 +13,6 @@
 #include "quant/base/message.h"
 #include "quant/format/round.h"
 
-#include "hwy/highway.h"
 #include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -186,13 +185,7 @@ namespace tare {
 namespace {
 
 [[noreturn]] void FailAt(const char* name, const HeadsView<const float>& x, int head, int64_t first, int64_t count) {
-  for (int64_t t = first; t < first + count; ++t) {
-    for (int i = 0; i < x.width; ++i) {
-      const float value = x.Row(t, head)[i];
-      if (!std::isfinite(value))
-        Fail("attention {}: got {} at token {}, head {}, channel {}, expected finite values", name, value, t, head, i);
-    }
-  }
+  for (int64_t t = first; t < first + count; ++t) CheckRow(name, x, t, head);
   Fail("attention {}: values of head {} overflow float32 once the smoothing vector is subtracted", name, head);
 }
 

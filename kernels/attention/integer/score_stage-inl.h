@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See score_stage.h. stages.cc compiles this file, once for each instruction set; z by vectors is logit_stage's too.
+// See score_stage.h. logit_stage-inl.h includes this file, whose z by vectors it uses; stages.cc compiles both, once
+// for each instruction set.
 #include "kernels/attention/integer/score_stage.h"
 
 #include <limits>
@@ -7,16 +8,8 @@
 #include "quant/base/integers.h"
 
 #include "hwy/contrib/math/math-inl.h"
-#include "hwy/highway.h"
 #include "kernels/attention/exponentials-inl.h"
 #include "kernels/elementwise/lanes-inl.h"
-
-#if defined(TARE_SCORE_STAGE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef TARE_SCORE_STAGE_INL_H_
-#undef TARE_SCORE_STAGE_INL_H_
-#else
-#define TARE_SCORE_STAGE_INL_H_
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
@@ -209,6 +202,4 @@ namespace tare {
 void ScoreStage(const ScoreTile& tile) { TARE_CHOSEN(score_stage::Scores)(tile); }
 
 }  // namespace tare
-#endif
-
 #endif

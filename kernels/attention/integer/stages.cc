@@ -4,8 +4,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/integer/stages.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
-#include "hwy/highway.h"
 #include "kernels/attention/integer/code_stage-inl.h"
 #include "kernels/attention/integer/logit_stage-inl.h"
 #include "kernels/attention/integer/packing-inl.h"
-#include "kernels/attention/integer/score_stage-inl.h"

@@ -2,7 +2,7 @@
 // The reference against the authors' own attention modules: projections, interleaved rotary, head norm and output
 // projection here in double, attention by ReferenceAttention. tests/data/modules: x, weights, y as the modules of
 // microsoft/unilm compute them.
-#include "kernels/attention/reference_attention.h"
+#include "kernels/attention/heads.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/attention/reference_attention.h"
+#include "kernels/attention/heads.h"
 #include "tests/support/random_decode.h"
 
 namespace tare::decode_reference_test {

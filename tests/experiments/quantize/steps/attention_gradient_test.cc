@@ -10,7 +10,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/attention/reference_attention.h"
+#include "kernels/attention/heads.h"
 #include "quant/base/parallel.h"
 #include "tests/support/random_quantized.h"
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <random>
 
-#include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
