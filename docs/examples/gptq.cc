@@ -9,15 +9,6 @@
 
 constexpr int64_t kOut = 64, kIn = 128, kTokens = 512, kGroup = 64;
 
-// x W^T: [tokens, out]
-std::vector<float> Project(const std::vector<float>& x, const std::vector<float>& w) {
-  std::vector<float> y(kTokens * kOut);
-  for (int64_t t = 0; t < kTokens; ++t)
-    for (int64_t o = 0; o < kOut; ++o)
-      for (int64_t i = 0; i < kIn; ++i) y[t * kOut + o] += x[t * kIn + i] * w[o * kIn + i];
-  return y;
-}
-
 int main() {
   const std::vector<float> w = RandomTensor(kOut * kIn), shared = RandomTensor(kTokens * 8),
                            mix = RandomTensor(8 * kIn);
@@ -40,7 +31,7 @@ int main() {
   const auto error = [&](const tare::QuantizedMatrixBuffer& matrix) {
     std::vector<float> values(w.size());
     for (int64_t row = 0; row < kOut; ++row) tare::DequantizeRow(matrix.view(), row, values.data() + row * kIn);
-    return RelativeError(Project(x, values), Project(x, w));
+    return RelativeError(Project(x, values, kIn), Project(x, w, kIn));
   };
   std::printf("outputs are %.1f %% off rounded to nearest, %.1f %% by GPTQ\n", 100 * error(nearest), 100 * error(gptq));
   return error(gptq) < error(nearest) ? 0 : 1;

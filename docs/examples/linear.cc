@@ -19,11 +19,7 @@ int main() {
   const tare::QuantizedProjection projection{.weight = &packed, .y = y.data()};
   tare::QuantizedLinear().Project(x.data(), kRows, {.format = tare::Format::kInt8}, {&projection, 1});
 
-  std::vector<float> exact(y.size());
-  for (int64_t row = 0; row < kRows; ++row)
-    for (int64_t out = 0; out < kOut; ++out)
-      for (int64_t i = 0; i < kIn; ++i) exact[row * kOut + out] += x[row * kIn + i] * w[out * kIn + i];
-  const double error = RelativeError(y, exact);
+  const double error = RelativeError(y, Project(x, w, kIn));
   std::printf("%zu bytes of weights where f32 has %zu; W4A8 is %.1f %% from f32\n", packed.Bytes(),
               w.size() * sizeof(float), 100 * error);
   return error < 0.15 ? 0 : 1;

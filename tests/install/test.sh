@@ -41,8 +41,8 @@ run_examples() {
   local program
   for program in "${@:2}"; do "$work/$1/examples/$program" || die "examples/$program fails"; done
 }
-run_examples everything prefill decode linear gptq threads statistics
-[ "$(find "$source/docs/examples" -name '*.cc' | wc -l)" -eq 6 ] || die "expected six examples, all of which are run"
+run_examples everything prefill decode linear gptq statistics
+[ "$(find "$source/docs/examples" -name '*.cc' | wc -l)" -eq 5 ] || die "expected five examples, all of which are run"
 
 # Every public header has its page, and Doxygen has no warning.
 "$source/tools/reference.sh" "$work/moved" "$work/reference"
@@ -57,7 +57,7 @@ alone=(-DCOMPONENTS=kernels -DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON -DCMAKE_DISA
 export PKG_CONFIG_LIBDIR=$work/no-modules
 configure consumer kernels "${alone[@]}" || { cat "$work/configure.log"; die "kernels alone do not configure"; }
 build kernels headers_alone
-run_examples kernels prefill decode linear gptq threads
+run_examples kernels prefill decode linear gptq
 foreign='/(hdf5|openssl|nlohmann|eigen3|Eigen|google/protobuf)/|/H5[A-Za-z]*\.h|sentencepiece'
 foreign+='|/quant/(file|plan|observe|calibrate|statistics)/|/experiments/'
 ! ninja -C "$work/kernels" -t deps | grep -E "$foreign" ||
