@@ -67,6 +67,19 @@ inline void AddOptionsOfTasks(CLI::App& command, WindowOptions& windows, AnswerO
       ->capture_default_str();
 }
 
+// Checks that CLI11 cannot express where words may stand in the place of a MODEL: an option that is given needs
+// another, or excludes others. Thrown in its words, which the program makes those of all others.
+inline void Need(const CLI::App& command, std::initializer_list<const char*> given, const char* needed) {
+  for (const char* option : given) {
+    if (command.count(option) > 0) throw CLI::RequiresError(option, needed);
+  }
+}
+inline void Exclude(const CLI::App& command, const char* by, std::initializer_list<const char*> others) {
+  for (const char* option : others) {
+    if (command.count(option) > 0) throw CLI::ExcludesError(by, option);
+  }
+}
+
 // Arrays that another program captured, in the place of a MODEL and its --input, which the command does not require.
 struct CapturedOptions {
   std::vector<std::string> files;
@@ -80,18 +93,12 @@ struct CapturedOptions {
     Add(command, "--name NAME", name, "the model's, in tables (default: the first file's)");
   }
 
-  // Checks that CLI11 cannot express where words may stand in the place of a MODEL. Thrown in its words, which the
-  // program makes those of all others.
   void Check(const CLI::App& command) const {
-    const auto given = [&](const char* option) { return command.count(option) > 0; };
-    for (const char* option : {"MODEL", "--input", "--window", "--limit", "--tokens", "--from", "--math"}) {
-      if (!files.empty() && given(option)) throw CLI::ExcludesError("--tensors", option);
-    }
-    for (const char* option : {"--axes", "--name"}) {
-      if (files.empty() && given(option)) throw CLI::RequiresError(option, "--tensors");
-    }
+    if (!files.empty())
+      return Exclude(command, "--tensors", {"MODEL", "--input", "--window", "--limit", "--tokens", "--from", "--math"});
+    Need(command, {"--axes", "--name"}, "--tensors");
     for (const char* option : {"MODEL", "--input"}) {
-      if (files.empty() && !given(option)) throw CLI::RequiredError(option);
+      if (command.count(option) == 0) throw CLI::RequiredError(option);
     }
   }
 

@@ -105,10 +105,7 @@ void ShowCosts(const StatsArguments& options, const CapturedInput& input, const 
 // What a plan costs in the attention of q, k and v that another program captured.
 void PricePlan(const StatsArguments& options, const CapturedInput& input, const std::string& name) {
   const Plan plan = Plan::Parse(options.plan);
-  const std::vector<Attribution> all = [&] {
-    ProgressLine line(name);
-    return AttributeCaptured(input, plan, line.Callback());
-  }();
+  const std::vector<Attribution> all = AttributeCaptured(input, plan, ProgressLine(name).Callback());
   const std::string table = all.front().parts.size() == 1 ? NmseLines(all) : AttributionTable(all) + "\n";
   ShowCosts(options, input, table + IntervalsLegend(all), AttributionJson(all, name, plan, "site"));
   if (!options.csv.empty()) WriteFileAtomically(options.csv, AttributionCsv(all, plan));
@@ -138,37 +135,26 @@ void CollectTensors(StatsArguments& options) {
   const std::string& name = options.tensors.name;
   if (options.carrying == Carrying::kExecuted) return PriceExecuted(options, input, name);
   if (!options.plan.empty()) return PricePlan(options, input, name);
-  const auto set = [&] {
-    ProgressLine line(name);
-    return CollectCaptured(input, name, options.statistics, TARE_VERSION, options.out, line.Callback());
-  }();
+  const StatisticsSet set =
+      CollectCaptured(input, name, options.statistics, TARE_VERSION, options.out, ProgressLine(name).Callback());
   if (!options.csv.empty()) WriteFileAtomically(options.csv, RowsCsv(AllSitesJson(set, SiteJson)));
   ShowOverview(set, options.out, options.json);
 }
 
 // Show, merge and diff are in the place of a MODEL.
 void CheckUsage(const CLI::App& command, const StatsArguments& options) {
-  const auto need = [&](std::initializer_list<const char*> given, const char* needed) {
-    for (const char* option : given) {
-      if (command.count(option) > 0) throw CLI::RequiresError(option, needed);
-    }
-  };
-  if (options.tensors.files.empty()) need({"--plan", "--executed"}, "--tensors");
+  if (options.tensors.files.empty()) Need(command, {"--plan", "--executed"}, "--tensors");
   options.tensors.Check(command);
   if (!options.tensors.files.empty()) {
-    const auto exclude = [&](const char* by, std::initializer_list<const char*> others) {
-      for (const char* option : others) {
-        if (command.count(option) > 0) throw CLI::ExcludesError(by, option);
-      }
-    };
     if (options.plan.empty() && command.count("--plan") > 0)
       throw CLI::ValidationError("--plan", "got no rules, expected some for q, k, v ..; try leaving it out");
-    if (options.plan.empty()) need({"--executed"}, "--plan");
-    if (options.carrying == Carrying::kExecuted) exclude("--executed", {"--csv"});
+    if (options.plan.empty()) Need(command, {"--executed"}, "--plan");
+    if (options.carrying == Carrying::kExecuted) Exclude(command, "--executed", {"--csv"});
     if (!options.plan.empty())
-      return exclude("--plan", {"--out", "--sites", "--formats", "--calibrate", "--spans", "--skip-first", "--shard",
-                                "--fresh", "--checkpoint"});
-    if (options.out.empty()) need({"--shard", "--fresh", "--checkpoint"}, "--out");
+      return Exclude(command, "--plan",
+                     {"--out", "--sites", "--formats", "--calibrate", "--spans", "--skip-first", "--shard", "--fresh",
+                      "--checkpoint"});
+    if (options.out.empty()) Need(command, {"--shard", "--fresh", "--checkpoint"}, "--out");
     return;
   }
   if (IsItems(options) && (!options.spans.empty() || options.windows.window != 0 || options.windows.tokens != 0))
@@ -176,7 +162,8 @@ void CheckUsage(const CLI::App& command, const StatsArguments& options) {
                                "got items with --spans, --window or --tokens, expected only --limit: they "
                                "have their own marks and lengths");
   if (options.out.empty())
-    return need({"--sites", "--formats", "--calibrate", "--spans", "--shard", "--fresh", "--checkpoint"}, "--out");
+    return Need(command, {"--sites", "--formats", "--calibrate", "--spans", "--shard", "--fresh", "--checkpoint"},
+                "--out");
   if (options.models.size() > 1)
     throw CLI::ValidationError("--out",
                                Formatted("got {} MODELs, expected one, which a file describes", options.models.size()));
