@@ -30,8 +30,9 @@ HWY_INLINE const float* Tap(const ScanParameters& p, TokenRows<const float> x, c
   return from < 0 ? history + (from + p.taps - 1) * p.channels : x.data + from * x.stride;
 }
 
-void Convolve(const ScanParameters& p, ChannelRange channels, int64_t tokens, TokenRows<const float> x,
-              const float* history, TokenRows<float> y) {
+// Afterwards the history holds the last k - 1 tokens.
+void Convolve(const ScanParameters& p, ChannelRange channels, int64_t tokens, TokenRows<const float> x, float* history,
+              TokenRows<float> y) {
   const D d;
   const int64_t begin = channels.begin;
   for (int64_t t = 0; t < tokens; ++t) {
@@ -43,6 +44,10 @@ void Convolve(const ScanParameters& p, ChannelRange channels, int64_t tokens, To
                          hn::LoadN(d, Tap(p, x, history, t, j) + c, count), sum);
       hn::StoreN(SiluOf(sum), d, y.data + t * y.stride + c, count);
     });
+  }
+  for (int64_t j = 0; j + 1 < p.taps; ++j) {
+    const float* const source = Tap(p, x, history, tokens, j);
+    std::copy(source + begin, source + channels.end, history + j * p.channels + begin);
   }
 }
 
@@ -125,24 +130,10 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
-namespace {
-
-// Afterwards it holds the last k - 1 tokens.
-void MoveOn(const ScanParameters& p, ChannelRange channels, int64_t tokens, TokenRows<const float> x, float* history) {
-  const int64_t kept = p.taps - 1;
-  for (int64_t i = 0; i < kept; ++i) {
-    const int64_t from = tokens - kept + i;  // a token of x, or before it
-    const float* const source = from < 0 ? history + (from + kept) * p.channels : x.data + from * x.stride;
-    std::copy(source + channels.begin, source + channels.end, history + i * p.channels + channels.begin);
-  }
-}
-
-}  // namespace
 
 void CausalConvolution(const ScanParameters& p, ChannelRange channels, int64_t tokens, TokenRows<const float> x,
                        float* history, TokenRows<float> y) {
   TARE_CHOSEN(Convolve)(p, channels, tokens, x, history, y);
-  MoveOn(p, channels, tokens, x, history);
 }
 
 void SelectiveScan(const ScanParameters& p, ChannelRange channels, int64_t tokens, const ScanInputs& in, float* state,
