@@ -164,14 +164,9 @@ void PreparedLinear::RunOnce() {
   if (!rotated_.empty()) RotateRows(*quantized_.view().rotation, x_.data(), case_.rows, rotated_.data());
   const PackedMatrix& weight = weights_[next_];
   next_ = (next_ + 1) % weights_.size();
-  if (OneTokenSteps()) {
-    if (!token_) token_.emplace(case_.in, OneToken::BlockOf(weight));
-    token_->Load(Inputs());
-    token_->Project(weight, nullptr, y_.data());
-  } else {
-    const QuantizedProjection projection{&weight, nullptr, y_.data()};
-    linear_.Project(Inputs(), case_.rows, {*activation_, {}}, {&projection, 1});
-  }
+  const QuantizedProjection projection{&weight, nullptr, y_.data()};
+  if (OneTokenSteps()) return token_.Project(Inputs(), 1, {&projection, 1});
+  linear_.Project(Inputs(), case_.rows, {*activation_, {}}, {&projection, 1});
 }
 
 // The sum over a row's weights of twice the magnitude of their group's offset (packed_matrix.h), which the kernel adds

@@ -89,7 +89,7 @@ class PreparedLinear {
   QuantizedMatrixBuffer quantized_;
   std::vector<PackedMatrix> weights_;
   QuantizedLinear linear_;
-  std::optional<OneToken> token_;  // for one-token steps
+  OneTokenProjector token_;  // for one-token steps
   size_t next_ = 0;
   double rel_l2_ = 0, error_ = 0, size_ = 0;
 };
