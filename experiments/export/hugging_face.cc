@@ -18,11 +18,6 @@
 namespace tare {
 namespace {
 
-template <typename T>
-std::span<const std::byte> AsBytes(const AlignedBuffer<T>& values) {
-  return std::as_bytes(values.span());
-}
-
 // The values in 16 bits; empty if one of them is not kept to the type's rounding.
 std::optional<AlignedBuffer<uint16_t>> Halves(std::span<const float> values, DType dtype) {
   const bool is_bf16 = dtype == DType::kBF16;
@@ -61,11 +56,11 @@ class Folder {
       const auto count = static_cast<size_t>(dense.out * dense.in);
       if (auto halves = Halves({static_cast<const float*>(dense.data), count}, dtype)) {
         rounded_.insert(name);
-        return Add({name, dtype, shape, AsBytes(halves_.emplace_back(std::move(*halves)))});
+        return Add({name, dtype, shape, std::as_bytes(halves_.emplace_back(std::move(*halves)).span())});
       }
       too_wide_.insert(name);
     }
-    Add({name, DType::kF32, shape, AsBytes(floats_.emplace_back(std::move(values)))});
+    Add({name, DType::kF32, shape, std::as_bytes(floats_.emplace_back(std::move(values)).span())});
   }
   // Puts the parts of a tensor together again, as other programs read it: in the parts' type, or in f32 if they differ.
   void Join(const FusedTensor& fused) {
@@ -101,7 +96,7 @@ class Folder {
     const std::string where = Formatted("tensor '{}'", tensor.name);
     AlignedBuffer<char>& values = floats_.emplace_back();
     InFloat(StoredMatrix(tensor, where), Math::kF32, values, where);
-    return {tensor.name, DType::kF32, tensor.shape, AsBytes(values)};
+    return {tensor.name, DType::kF32, tensor.shape, std::as_bytes(values.span())};
   }
 
   const Checkpoint& source_;

@@ -93,19 +93,16 @@ void AllColumns(const Call& c, const Panel& panel, float* y) {
   }
 }
 
-template <class Format>
-void AllColumns(const Call& c, const Panel& panel, float* y) {
-  if (panel.offsets == nullptr) return AllColumns<Format, false>(c, panel, y);
-  AllColumns<Format, true>(c, panel, y);
-}
-
 // y [64], aligned.
 void ProjectPanel(int bits, const int8_t* high, const int8_t* low, const OneToken::Block* blocks, int64_t padded,
                   int64_t block, int64_t group, const uint8_t* codes, const float* scales, const float* offsets,
                   float* y) {
   const Call c{high, low, blocks, padded, block, group, BestReadHint()};
   const Panel panel{codes, scales, offsets};
-  const auto run = [&](auto format) HWY_ATTR { AllColumns<decltype(format)>(c, panel, y); };
+  const auto run = [&](auto format) HWY_ATTR {
+    if (offsets == nullptr) return AllColumns<decltype(format), false>(c, panel, y);
+    AllColumns<decltype(format), true>(c, panel, y);
+  };
   if (bits == 8) return WithFactor<EightBits>(run);
   if (bits == 6) return WithFactor<SixBits>(run);
   WithFactor<FourBits>(run);
