@@ -18,6 +18,78 @@
 #include "quant/file/sha256.h"
 
 namespace tare {
+namespace {
+
+// Whether the command that runs shows no progress lines, and whether it replaces files of others.
+bool quiet = false, force = false;
+
+// Quotes what a shell would not read as one word.
+std::string ShellWord(const std::string& word) {
+  constexpr std::string_view kPlain = "_-+=/.,:@%[]";
+  const auto plain = [&](char c) { return std::isalnum(static_cast<unsigned char>(c)) || kPlain.contains(c); };
+  if (!word.empty() && std::ranges::all_of(word, plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// Options that figures do not depend on: where results go, and how the work is split, done and shown. If JSON had them,
+// equal results would not be equal bytes.
+constexpr std::string_view kWithValue[] = {"--out",     "--json",  "--csv",   "--records",
+                                           "--threads", "--cells", "--merge", "--checkpoint"};
+constexpr std::string_view kFlags[] = {"--quiet", "--fresh", "--force", "--hash-again"};
+
+// A command's words, starting with the program's path. For bench all of them, because it measures threads.
+std::string CommandLine(const std::vector<std::string>& words) {
+  const bool all = words.size() > 1 && words[1] == "bench";
+  std::string command = "tare";
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const std::string_view name = std::string_view(word).substr(0, word.find('='));
+    if (!all && std::ranges::contains(kFlags, name)) continue;
+    if (!all && std::ranges::contains(kWithValue, name)) {
+      if (name == word) ++i;
+      continue;
+    }
+    command += " " + ShellWord(word);
+  }
+  return command;
+}
+
+std::vector<std::string> words_of_main;
+
+namespace fs = std::filesystem;
+
+bool IsFile(const std::string& name) { return !name.empty() && name != "-"; }
+
+void NoteInputs(const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs) {
+    if (IsFile(input)) NoteInput(input);
+  }
+}
+
+// Where a file that is claimed will be, or a new folder.
+fs::path PlaceOf(const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); }
+
+// What this command is going to make.
+struct PlannedOutputs {
+  std::map<fs::path, std::string> places;  // of files and new folders, with the names that were given
+  std::set<std::string> replaced;          // the names of those that were there, not empty
+  // To the end of the command: where it makes its folder is where this looked.
+  std::vector<std::shared_ptr<const OpenFolder>> looked_at;
+} planned_outputs;
+
+// Inputs that may be pipes, beside those of --tasks and --calibrate.
+constexpr const char* kPipes[] = {"--input", "--text", "--data", "--spans", "--templates", "--axes", "ITEMS"};
+
+// One column less than the terminal has, because a full last column would start a new line.
+size_t TerminalColumns() {
+  winsize size{};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return known ? size.ws_col - 1u : 79u;
+}
+
+}  // namespace
 
 CLI::Validator WholeNumber(int64_t least, int64_t most) {
   const bool open = most == std::numeric_limits<int64_t>::max();
@@ -47,9 +119,6 @@ void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<c
       throw CLI::ValidationError(option, Formatted("has no effect without {}; try leaving out {}", without, option));
   }
 }
-
-// Whether the command that runs shows no progress lines, and whether it replaces files of others.
-static bool quiet = false, force = false;
 
 void Group(CLI::App& command, const char* name) { command.option_defaults()->group(name); }
 
@@ -112,45 +181,6 @@ std::string CpuName() {
   return "unknown";
 }
 
-namespace {
-
-// Quotes what a shell would not read as one word.
-std::string ShellWord(const std::string& word) {
-  constexpr std::string_view kPlain = "_-+=/.,:@%[]";
-  const auto plain = [&](char c) { return std::isalnum(static_cast<unsigned char>(c)) || kPlain.contains(c); };
-  if (!word.empty() && std::ranges::all_of(word, plain)) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
-// Options that figures do not depend on: where results go, and how the work is split, done and shown. If JSON had them,
-// equal results would not be equal bytes.
-constexpr std::string_view kWithValue[] = {"--out",     "--json",  "--csv",   "--records",
-                                           "--threads", "--cells", "--merge", "--checkpoint"};
-constexpr std::string_view kFlags[] = {"--quiet", "--fresh", "--force", "--hash-again"};
-
-// A command's words, starting with the program's path. For bench all of them, because it measures threads.
-std::string CommandLine(const std::vector<std::string>& words) {
-  const bool all = words.size() > 1 && words[1] == "bench";
-  std::string command = "tare";
-  for (size_t i = 1; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    const std::string_view name = std::string_view(word).substr(0, word.find('='));
-    if (!all && std::ranges::contains(kFlags, name)) continue;
-    if (!all && std::ranges::contains(kWithValue, name)) {
-      if (name == word) ++i;
-      continue;
-    }
-    command += " " + ShellWord(word);
-  }
-  return command;
-}
-
-std::vector<std::string> words_of_main;
-
-}  // namespace
-
 void KeepCommand(int argc, char** argv) { words_of_main.assign(argv, argv + argc); }
 
 std::map<std::string, std::string> AskedBy(const CLI::App& command) {
@@ -185,9 +215,6 @@ void WriteJson(const std::string& target, const Json& json) {
   }
 }
 
-// Inputs that may be pipes, beside those of --tasks and --calibrate.
-static constexpr const char* kPipes[] = {"--input", "--text", "--data", "--spans", "--templates", "--axes", "ITEMS"};
-
 void CheckValues(CLI::App& app) {
   bool writes = false;
   for (CLI::Option* option : app.get_options()) {
@@ -214,31 +241,6 @@ void CheckValues(CLI::App& app) {
   if (writes) app.add_flag("--force", force, "replace files that the command did not write")->group(kCommon);
   for (CLI::App* sub : app.get_subcommands({})) CheckValues(*sub);
 }
-
-namespace {
-
-namespace fs = std::filesystem;
-
-bool IsFile(const std::string& name) { return !name.empty() && name != "-"; }
-
-void NoteInputs(const std::vector<std::string>& inputs) {
-  for (const std::string& input : inputs) {
-    if (IsFile(input)) NoteInput(input);
-  }
-}
-
-// Where a file that is claimed will be, or a new folder.
-fs::path PlaceOf(const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); }
-
-// What this command is going to make.
-struct PlannedOutputs {
-  std::map<fs::path, std::string> places;  // of files and new folders, with the names that were given
-  std::set<std::string> replaced;          // the names of those that were there, not empty
-  // To the end of the command: where it makes its folder is where this looked.
-  std::vector<std::shared_ptr<const OpenFolder>> looked_at;
-} planned_outputs;
-
-}  // namespace
 
 void ForgetOutputs() { planned_outputs = {}; }
 
@@ -318,13 +320,6 @@ void ShowContinued(const std::string& text) {
   if (quiet) return;
   if (isatty(STDERR_FILENO) == 1) std::fputs("\r\033[K", stderr);  // over a progress line
   PutError(Formatted("tare: {}\n", text));
-}
-
-// One column less than the terminal has, because a full last column would start a new line.
-static size_t TerminalColumns() {
-  winsize size{};
-  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-  return known ? size.ws_col - 1u : 79u;
 }
 
 ProgressLine::ProgressLine(const std::string& what)

@@ -31,6 +31,40 @@ AttentionProblem OneRow(const AttentionProblem& p, int64_t t, float* out) {
   return one;
 }
 
+// ---- Codes of the baselines in int8
+
+// 255 softmax of a query's logits over the keys that it sees.
+std::vector<double> Probabilities(const int8_t* q, const StaticTensor& k, int head, KeyRange keys, double scale) {
+  std::vector<double> row;
+  for (int64_t s = keys.begin; s < keys.end; ++s) {
+    int dot = 0;
+    for (int i = 0; i < k.x.width; ++i) dot += q[i] * k.Row(s, head)[i];
+    row.push_back(dot * scale);
+  }
+  const double largest = *std::ranges::max_element(row);
+  double sum = 0;
+  for (double& x : row) sum += x = std::exp(x - largest);
+  for (double& x : row) x *= 255 / sum;
+  return row;
+}
+
+struct Bounded {
+  double value = 0, bound = 0;
+};
+
+// sum_s round(probs[s]) v[s], with the codes of v `stride` apart. A f32 softmax is right to the share 2^-15 (logits
+// below 64 with two roundings of 2^-24, the exponential's) and 2^-24 per term of its sum: nearer to a tie, either code.
+Bounded TimesV(const std::vector<double>& probs, const int8_t* v, int64_t stride) {
+  const double error = 0x1p-15 + static_cast<double>(probs.size()) * 0x1p-24;
+  Bounded sum;
+  for (size_t s = 0; s < probs.size(); ++s) {
+    const double p = probs[s], code = v[static_cast<int64_t>(s) * stride];
+    sum.value += std::nearbyint(p) * code;
+    if (std::abs(p - std::floor(p) - 0.5) <= p * error) sum.bound += std::abs(code);
+  }
+  return sum;
+}
+
 }  // namespace
 
 AttentionInputs::AttentionInputs(const AttentionCase& c) : lambda_(c.lambda) {
@@ -154,44 +188,6 @@ AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const std::st
   FusedAttention(p, workspace.span());
   return inputs.ErrorsOfOut();
 }
-
-// ---- Codes of the baselines in int8
-
-namespace {
-
-// 255 softmax of a query's logits over the keys that it sees.
-std::vector<double> Probabilities(const int8_t* q, const StaticTensor& k, int head, KeyRange keys, double scale) {
-  std::vector<double> row;
-  for (int64_t s = keys.begin; s < keys.end; ++s) {
-    int dot = 0;
-    for (int i = 0; i < k.x.width; ++i) dot += q[i] * k.Row(s, head)[i];
-    row.push_back(dot * scale);
-  }
-  const double largest = *std::ranges::max_element(row);
-  double sum = 0;
-  for (double& x : row) sum += x = std::exp(x - largest);
-  for (double& x : row) x *= 255 / sum;
-  return row;
-}
-
-struct Bounded {
-  double value = 0, bound = 0;
-};
-
-// sum_s round(probs[s]) v[s], with the codes of v `stride` apart. A f32 softmax is right to the share 2^-15 (logits
-// below 64 with two roundings of 2^-24, the exponential's) and 2^-24 per term of its sum: nearer to a tie, either code.
-Bounded TimesV(const std::vector<double>& probs, const int8_t* v, int64_t stride) {
-  const double error = 0x1p-15 + static_cast<double>(probs.size()) * 0x1p-24;
-  Bounded sum;
-  for (size_t s = 0; s < probs.size(); ++s) {
-    const double p = probs[s], code = v[static_cast<int64_t>(s) * stride];
-    sum.value += std::nearbyint(p) * code;
-    if (std::abs(p - std::floor(p) - 0.5) <= p * error) sum.bound += std::abs(code);
-  }
-  return sum;
-}
-
-}  // namespace
 
 StaticTensor::StaticTensor(HeadsView<const float> dense)
     : x(dense), codes(static_cast<size_t>(x.tokens) * x.heads * x.width) {
