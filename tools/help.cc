@@ -133,52 +133,7 @@ std::string GroupsOf(const CLI::App& command) {
   return own + shared;
 }
 
-}  // namespace
-
-std::string HelpRow(const std::string& name, const std::string& text, size_t column) {
-  std::string row = "  " + name + "  ";
-  row.resize(std::max(row.size(), column), ' ');
-  return Wrapped(row + text, column);
-}
-
-std::string HelpOf(const CLI::App* app, const std::string& name, CLI::AppFormatMode) {
-  std::string help = Formatted("{} - {}\n\n", name, app->get_description()) + UsageLine(name, *app);
-  for (const CLI::Option* option : app->get_options()) {
-    if (!option->nonpositional()) help += HelpRow(OptionUsage(*option), OptionText(*option));
-  }
-  std::string group;
-  for (const CLI::App* command : app->get_subcommands({})) {
-    const std::string of = command->get_group() == "Subcommands" ? "Commands" : command->get_group();
-    if (of != std::exchange(group, of)) help += of + ":\n";
-    help += HelpRow(command->get_name(), command->get_description(), kCommandColumn);
-  }
-  if (app->get_parent() == nullptr)
-    help += "Options of most commands:\n" + GroupRows(*app->get_subcommand("eval"), kCommon);
-  return help + GroupsOf(*app) + "\n" + Paragraphs(app->get_footer()) +
-         "\nExit status: 0 done, 1 failed, 2 usage error.\n";
-}
-
-std::string Paragraphs(const std::string& text) {
-  std::istringstream lines(Filled(text));
-  std::string shown;
-  bool example = false;
-  for (std::string line; std::getline(lines, line);) {
-    example = example ? !line.empty() : line == kHeading;
-    shown += example ? WrappedCommand(line) : WrappedText(line);
-  }
-  return shown;
-}
-
-std::string Examples(std::initializer_list<std::string_view> commands) {
-  TARE_CHECK(commands.size() >= 2);
-  std::string text(kHeading);
-  for (const std::string_view command : commands) text.append("\n  ").append(command);
-  return text;
-}
-
 // ---- help
-
-namespace {
 
 // A line of names, which help breaks.
 std::string NamesOf(const auto& records, auto name) { return "  " + Listed(std::views::transform(records, name), " "); }
@@ -300,6 +255,47 @@ std::string PageOf(const CLI::App& app) {
 }
 
 }  // namespace
+
+std::string HelpRow(const std::string& name, const std::string& text, size_t column) {
+  std::string row = "  " + name + "  ";
+  row.resize(std::max(row.size(), column), ' ');
+  return Wrapped(row + text, column);
+}
+
+std::string HelpOf(const CLI::App* app, const std::string& name, CLI::AppFormatMode) {
+  std::string help = Formatted("{} - {}\n\n", name, app->get_description()) + UsageLine(name, *app);
+  for (const CLI::Option* option : app->get_options()) {
+    if (!option->nonpositional()) help += HelpRow(OptionUsage(*option), OptionText(*option));
+  }
+  std::string group;
+  for (const CLI::App* command : app->get_subcommands({})) {
+    const std::string of = command->get_group() == "Subcommands" ? "Commands" : command->get_group();
+    if (of != std::exchange(group, of)) help += of + ":\n";
+    help += HelpRow(command->get_name(), command->get_description(), kCommandColumn);
+  }
+  if (app->get_parent() == nullptr)
+    help += "Options of most commands:\n" + GroupRows(*app->get_subcommand("eval"), kCommon);
+  return help + GroupsOf(*app) + "\n" + Paragraphs(app->get_footer()) +
+         "\nExit status: 0 done, 1 failed, 2 usage error.\n";
+}
+
+std::string Paragraphs(const std::string& text) {
+  std::istringstream lines(Filled(text));
+  std::string shown;
+  bool example = false;
+  for (std::string line; std::getline(lines, line);) {
+    example = example ? !line.empty() : line == kHeading;
+    shown += example ? WrappedCommand(line) : WrappedText(line);
+  }
+  return shown;
+}
+
+std::string Examples(std::initializer_list<std::string_view> commands) {
+  TARE_CHECK(commands.size() >= 2);
+  std::string text(kHeading);
+  for (const std::string_view command : commands) text.append("\n  ").append(command);
+  return text;
+}
 
 std::string TopicNames(const std::string& between) {
   return Listed(std::views::transform(Topics(), &Topic::name), between);
