@@ -62,22 +62,12 @@ void MeanOfPrefix(const FloatHeads<const float>& x, float* mean) {
   ScaleInto(mean, 1.0f / static_cast<float>(tokens), static_cast<size_t>(size), mean);
 }
 
-namespace {
-
-ExecutedLayout LayoutOf(const AttentionPlan& plan, const AttentionProblem& problem) {
-  CheckProblem(problem);
-  CheckPlan(plan, problem);
-  return {plan, problem};
-}
-
-}  // namespace
-
 size_t WorkspaceBytes(const AttentionPlan& plan, const AttentionProblem& problem) {
-  return BytesOf(LayoutOf(plan, problem));
+  return BytesOf(ExecutedLayout(plan, problem));
 }
 
 void ExecutedAttention(const AttentionPlan& plan, const AttentionProblem& problem, std::span<std::byte> workspace) {
-  const ExecutedLayout layout = LayoutOf(plan, problem);
+  const ExecutedLayout layout(plan, problem);
   const Workspace memory(layout, workspace);
   const PackedHeads packed = memory.Packed();
   CheckMemory(problem);

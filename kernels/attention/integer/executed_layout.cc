@@ -126,6 +126,8 @@ struct Packer {
 // computed twice.
 ExecutedLayout::ExecutedLayout(const AttentionPlan& a_plan, const AttentionProblem& a_problem)
     : plan(a_plan), problem(a_problem) {
+  CheckProblem(problem);
+  CheckPlan(plan, problem);
   d4 = static_cast<int>(RoundUp(problem.q.width, 4));
   columns = static_cast<int>(RoundUp(problem.v.width, kTile));
   slices = problem.out.width / problem.v.width;

@@ -37,6 +37,7 @@ struct PackedHeads {
 struct ExecutedScratch;
 
 struct ExecutedLayout {
+  // Throws Error for what CheckProblem and CheckPlan refuse.
   ExecutedLayout(const AttentionPlan& plan, const AttentionProblem& problem);
 
   bool Early() const { return plan.order == AttentionPlan::Order::kEarly; }
