@@ -29,10 +29,6 @@ using dnnl::graph::op;
 using Type = logical_tensor::data_type;
 using OpKind = op::kind;
 
-memory::desc Strided(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
-  return {Dims{rows, columns}, memory::data_type::f32, Dims{row_stride, column_stride}};
-}
-
 // Q, K or V as oneDNN reads it: f32, or codes that each run writes.
 struct Operand {
   Operand(HeadsView<const float> view, OneDnnNumbers numbers, int zero_code = 0) : x(view), zero(zero_code) {
@@ -90,8 +86,8 @@ struct Composed {
     const int64_t T = p.q.tokens, S = p.k.tokens;
     scores.Reset(static_cast<size_t>(T) * S);
     mask = AddedMask(p);
-    matrix = probs = Strided(T, S, S, 1);
-    out = Strided(T, p.v.width, p.out.token_stride, 1);
+    matrix = probs = {Dims{T, S}, memory::data_type::f32, Dims{S, 1}};
+    out = {Dims{T, p.v.width}, memory::data_type::f32, Dims{p.out.token_stride, 1}};
     dnnl::post_ops scale_and_mask, subtract;
     scale_and_mask.append_eltwise(dnnl::algorithm::eltwise_linear, p.scale, 0);
     scale_and_mask.append_binary(dnnl::algorithm::binary_add, matrix);

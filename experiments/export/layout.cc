@@ -14,8 +14,6 @@
 #include "quant/file/atomic_file.h"
 #include "quant/file/json.h"
 
-#include <nlohmann/json.hpp>
-
 namespace tare {
 namespace {
 

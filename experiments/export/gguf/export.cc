@@ -204,8 +204,9 @@ class GgufJob {
   void AddRotaryDivisors() {
     using Type = RotaryConfig::Type;
     if (config_.rotary.type == Type::kLongRope) {
-      AddFloats("rope_factors_long.weight", Floats(config_.rotary.long_divisors));
-      AddFloats("rope_factors_short.weight", Floats(config_.rotary.short_divisors));
+      const std::vector<double>&longs = config_.rotary.long_divisors, &shorts = config_.rotary.short_divisors;
+      AddFloats("rope_factors_long.weight", {longs.begin(), longs.end()});
+      AddFloats("rope_factors_short.weight", {shorts.begin(), shorts.end()});
     }
     if (config_.rotary.type != Type::kLlama3) return;
     RotaryConfig plain = config_.rotary;
@@ -216,8 +217,6 @@ class GgufJob {
     for (size_t i = 0; i < divisors.size(); ++i) divisors[i] = unscaled[i] / scaled[i];
     AddFloats("rope_freqs.weight", std::move(divisors));
   }
-
-  static std::vector<float> Floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
 
   void AddFloats(const char* name, std::vector<float> values) {
     const std::vector<int64_t> shape{std::ssize(values)};
