@@ -57,8 +57,8 @@ void CheckPlace(const QuantizeMethod& method, const StepKind& kind, std::string_
 }  // namespace
 
 const std::vector<float>& SharedInput::Rotated() {
-  if (rotation_ == nullptr) return moments.values;
-  if (rotated_.empty()) rotated_ = RotatedMoments(moments.values, *rotation_);
+  if (rotation == nullptr) return moments.values;
+  if (rotated_.empty()) rotated_ = RotatedMoments(moments.values, *rotation);
   return rotated_;
 }
 

@@ -55,21 +55,20 @@ struct WeightsToChange {
 // Facts on an input that several weights multiply, in the model rounded so far.
 class SharedInput {
  public:
-  // rotation: of the weights' rules, all alike; null: none.
-  SharedInput(const SecondMoments& of, int64_t most_together, const Hadamard* rotation, std::string name)
-      : moments(of), together(most_together), where(std::move(name)), rotation_(rotation) {}
+  SharedInput(const SecondMoments& of, int64_t most_together, const Hadamard* of_rules, std::string name)
+      : moments(of), together(most_together), where(std::move(name)), rotation(of_rules) {}
 
   // Sums of x x^T over the calibration's tokens; of a step that compares with the stored model, also how the stored
   // model's inputs differ.
   const SecondMoments& moments;
-  const int64_t together;   // the most of them that share a code in any of the weights
-  const std::string where;  // before messages
+  const int64_t together;          // the most of them that share a code in any of the weights
+  const std::string where;         // before messages
+  const Hadamard* const rotation;  // of the weights' rules, all alike; null: none
 
   // R^T H R [in, in] of moments.values H, for weights that their rules rotate by R; else H.
   const std::vector<float>& Rotated();
 
  private:
-  const Hadamard* rotation_;
   std::vector<float> rotated_;
 };
 

@@ -83,8 +83,8 @@ GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double dam
   if (!FactorInPlace(in, factor.data())) {
     Fail(
         "{}: the calibration's second moments are not positive definite; try a longer calibration text, or a larger "
-        "damping than {}",
-        where, damping);
+        "damping",
+        where);
   }
   std::ranges::reverse(factor);  // L lower and backwards is R
   upper_ = Panels(Panels::Shape::kUpper, in, factor.data());

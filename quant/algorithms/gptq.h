@@ -49,6 +49,7 @@ class GptqFactor {
              int64_t together = 1, GptqOrder order = GptqOrder::kFalling);
 
   int64_t in() const { return static_cast<int64_t>(order_.size()); }
+  int64_t first() const { return order_.front(); }  // the input that is rounded first
   // Rounds all of matrix's rows; read(row, values) gives W's. Uses all threads; rows do not depend on each other.
   // Throws Error for a matrix of other inputs.
   void Round(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix) const;

@@ -32,7 +32,43 @@ void AddErrors(const Rows& d, const Rows& h, double* sums) {
   }
 }
 
+double Dot(const auto& a, const auto& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += double{a[i]} * double{b[i]};
+  return sum;
+}
+
+// H x, from the upper triangle of H.
+std::vector<double> Product(const std::vector<float>& hessian, const auto& x) {
+  const size_t in = x.size();
+  std::vector<double> y(in, 0.0);
+  for (size_t i = 0; i < in; ++i) {
+    const float* const row = &hessian[i * in];
+    y[i] += double{row[i]} * double{x[i]};
+    for (size_t j = i + 1; j < in; ++j) {
+      y[i] += double{row[j]} * double{x[j]};
+      y[j] += double{row[j]} * double{x[i]};
+    }
+  }
+  return y;
+}
+
 }  // namespace
+
+double LargestEigenvalue(const std::vector<float>& hessian, int64_t in) {
+  std::vector<double> x(static_cast<size_t>(in), 0.0);
+  int64_t most = 0;
+  for (int64_t i = 1; i < in; ++i) most = hessian[i * in + i] > hessian[most * in + most] ? i : most;
+  x[most] = 1;
+  double norm = 0;
+  for (int step = 0; step < 30; ++step) {
+    x = Product(hessian, x);
+    norm = std::sqrt(Dot(x, x));
+    if (norm == 0) return 0;
+    for (double& value : x) value /= norm;
+  }
+  return norm;
+}
 
 std::vector<float> BothTriangles(std::vector<float> hessian, int64_t in, const std::string& where) {
   CheckSquare(where, hessian.size(), in);
@@ -59,7 +95,7 @@ double OutputError(std::span<const float> errors, int64_t in, std::span<const fl
 }
 
 AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std::vector<float>& cross, int64_t in,
-                                   double damping, const std::string& where)
+                                   double damping, const std::string& where, std::span<const float> first)
     : in_(in) {
   CheckSquare(where, hessian.size(), in);
   CheckSquare(where, cross.size(), in);
@@ -74,11 +110,22 @@ AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std:
   if (!FactorInPlace(in, factor.data()))
     Fail(
         "{}: the calibration's second moments are not positive definite; try a longer calibration text, or a larger "
-        "damping than {}",
-        where, damping);
+        "damping",
+        where);
   InvertInPlace(in, factor.data());
   std::vector<float> change(cross);
   MultiplyByInverse(in, factor.data(), in, change.data());
+  if (!first.empty()) {
+    std::vector<float> behind(first.begin(), first.end());  // r^T H^-1
+    MultiplyByInverse(in, factor.data(), 1, behind.data());
+    const double of_first = Dot(first, behind), square = Dot(Product(hessian, first), first);
+    ParallelFor(first.size(), [&](size_t i, int) {
+      const std::span<float> row(&change[i * first.size()], first.size());
+      const std::span<const float> lost(&cross[i * first.size()], first.size());
+      const double more = (square > 0 ? Dot(lost, first) / square : 0.0) - Dot(row, first);
+      for (size_t j = 0; j < first.size(); ++j) row[j] += static_cast<float>(more / of_first * double{behind[j]});
+    });
+  }
   change_ = Panels(Panels::Shape::kFull, in, change.data());
 }
 

@@ -18,6 +18,9 @@ inline double MeanOfDiagonal(const std::vector<float>& hessian, int64_t in) {
   return mean > 0 ? mean : 1.0;
 }
 
+// H's largest eigenvalue, from below: 30 steps of the power method, from the input that is largest. 0 of zeros.
+double LargestEigenvalue(const std::vector<float>& hessian, int64_t in);
+
 // The upper triangle in both. Throws Error, starting with `where`, if it is not finite.
 std::vector<float> BothTriangles(std::vector<float> hessian, int64_t in, const std::string& where);
 
@@ -36,12 +39,22 @@ double OutputError(std::span<const float> errors, int64_t in, std::span<const fl
 //
 // Rounding W' with H instead of W minimizes both errors together: ||W X - Q X~||^2 is a constant plus (W' - Q) H (W' -
 // Q)^T. (The paper corrects while it rounds, one input at a time; this solves the same least-squares problem at once.)
+//
+// Qronos (Zhang et al., arXiv 2505.11695) is the same but for the code that is taken first, of input r. It stands for
+// the weight that makes up for the whole error alone, undamped, with all others as they are stored:
+//
+//   W'_r = W_r + (W C)_r / H_rr       H_rr without damping; W_r where input r is always 0
+//
+// The others are the solution behind this code. That is where GPTQ moves them from the W' that is the solution with
+// W'_r given: GPTAQ's plus a multiple of row r of H^-1. (Xilinx/brevitas b106358, graph/qronos.py, solves again after
+// the first code.)
 class AsymmetricTarget {
  public:
   // hessian: sum of x~ x~^T, only its upper triangle is read; cross: C; both [in, in]. Throws Error, starting with
-  // `where`, if H is not positive definite.
+  // `where`, if H is not positive definite. first: of Qronos r's unit vector [in], which rotated inputs turn; empty:
+  // GPTAQ.
   AsymmetricTarget(const std::vector<float>& hessian, const std::vector<float>& cross, int64_t in, double damping,
-                   const std::string& where);
+                   const std::string& where, std::span<const float> first = {});
 
   // w [rows, in] becomes W'. Uses all threads.
   void Correct(int64_t rows, float* w) const;

@@ -26,7 +26,7 @@ run() {
 # Statistics where a rule has static scales, a text where a method looks at one: options that change nothing are
 # refused.
 statistics() { case $1 in *+static*) echo "--stats $2" ;; esac; }
-calibration() { case $1 in cayley* | *gptq* | *gptaq* | *quantease* | smoothquant* | awq* | *round*) \
+calibration() { case $1 in cayley* | *gptq* | *gptaq* | qronos | *quantease* | smoothquant* | awq* | *round*) \
   echo "--calibrate $out/calibration.txt" ;; esac; }
 
 for model in standard differential; do
@@ -63,7 +63,7 @@ for model in standard differential; do
   run dump-$model dump $m --input $text --tokens 64 --sites logits,embed,layer_out,final_norm,attn_logits \
     --out "$out/dump-$model.h5"
   i=0
-  for method in rtn hadamard+rtn hadamard:3+rtn smoothquant:0.5+rtn smoothquant+gptq gptq gptaq gptaq+quantease \
+  for method in rtn hadamard+rtn hadamard:3+rtn smoothquant:0.5+rtn smoothquant+gptq gptq gptaq gptaq+quantease qronos \
     rtn+quantease awq awq+gptq signround:50 autoround:20 cayley:5+gptq cayley:5+rtn; do
     i=$((i + 1))
     run quantize-$model-$i quantize $m --plan weights=int4/channel --method $method $(calibration $method) \

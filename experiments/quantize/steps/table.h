@@ -18,13 +18,13 @@ extern const StepKind kHadamardStep, kCayleyStep;
 // smoothquant.cc, awq.cc
 extern const StepKind kSmoothQuantStep, kAwqStep;
 // second_moments.cc
-extern const StepKind kNearestStep, kGptqStep, kGptaqStep, kSignRoundStep, kQuantEaseStep;
+extern const StepKind kNearestStep, kGptqStep, kGptaqStep, kQronosStep, kSignRoundStep, kQuantEaseStep;
 // autoround.cc
 extern const StepKind kAutoRoundStep;
 
-inline constexpr const StepKind* kAllSteps[] = {&kHadamardStep,  &kCayleyStep,   &kSmoothQuantStep, &kAwqStep,
-                                                &kNearestStep,   &kGptqStep,     &kGptaqStep,       &kSignRoundStep,
-                                                &kAutoRoundStep, &kQuantEaseStep};
+inline constexpr const StepKind* kAllSteps[] = {&kHadamardStep,  &kCayleyStep,    &kSmoothQuantStep, &kAwqStep,
+                                                &kNearestStep,   &kGptqStep,      &kGptaqStep,       &kQronosStep,
+                                                &kSignRoundStep, &kAutoRoundStep, &kQuantEaseStep};
 inline StepKinds AllSteps() { return kAllSteps; }
 
 // Parses a method of any of these steps.

@@ -89,7 +89,7 @@ TEST(CalibratedLayers, LayersLearnedTogetherLoseLessThanTheNearest) {
 // Every method's figure is one and the same: the states after every layer of the file's model and of the stored one.
 TEST(CalibratedLayers, OutputErrorsAreThoseOfTheStates) {
   const TemporaryFolder folder;
-  for (const char* method : {"rtn", "gptq", "gptaq", "autoround:3"}) {
+  for (const char* method : {"rtn", "gptq", "gptaq", "qronos", "autoround:3"}) {
     const QuantizeJob job = Calibrated(method, "llama-gqa", "weights=int4/group16", folder);
     const QuantizeSummary summary = Quantize(job, {});
     Model stored(job.model), made(job.out);
@@ -121,7 +121,7 @@ TEST(CalibratedLayers, OutputErrorsTellMethodsApart) {
   QuantizeJob job = Calibrated("rtn", "llama-gqa", "weights=int4/group16", folder);
   const QuantizeSummary nearest = Quantize(job, {});
   const std::string bytes = GetFile(job.out);
-  for (const char* method : {"gptq", "gptaq"}) {
+  for (const char* method : {"gptq", "gptaq", "qronos"}) {
     job.method = ParseMethod(method);
     const QuantizeSummary moved = Quantize(job, {});
     EXPECT_GT(moved.weight_error, 1.05 * nearest.weight_error) << method;

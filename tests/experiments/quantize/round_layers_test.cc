@@ -91,6 +91,7 @@ TEST(RoundLayers, CalibratedMethodsKnowFormatsThatAreNotIntegers) {
   for (const auto& [method, plan, error] :
        {Case{"gptq+quantease", "weights=mxfp4", 0.3},
         {"gptaq", "weights=nvfp4", 0.3},
+        {"qronos", "weights=nvfp4+hadamard16", 0.5},
         {"gptq", "weights=ternary/channel", 0.9},
         {"gptq", "weights=e8p/channel", 0.5},
         {"gptaq", "q_proj.w=int4/channel,k_proj.w=e8p/group16,v_proj.w=e8p/channel", 0.5},

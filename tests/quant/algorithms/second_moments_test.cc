@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error through second moments is that of the outputs themselves, by plain sums in double.
+// The error through second moments is that of the outputs themselves, by plain sums in double; targets are those of least
+// squares, and Qronos's codes are brevitas's.
 #include "quant/algorithms/second_moments.h"
 
 #include <algorithm>
@@ -13,7 +14,9 @@
 #include "quant/algorithms/gptq.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
+#include "quant/format/pack.h"
 #include "tests/support/call.h"
+#include "tests/support/golden.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare::algorithms_second_moments_test {
@@ -85,12 +88,14 @@ struct TwoInputs {
   Eigen::MatrixXd exact{kTokens, kIn}, seen{kTokens, kIn};
   std::vector<float> hessian = std::vector<float>(kIn * kIn), cross = hessian;
 
-  TwoInputs() {
+  // dead: an input that is always 0 behind rounded layers.
+  explicit TwoInputs(int64_t dead = -1) {
     const std::vector<float> noise = RandomNormal(2 * kTokens * kIn, 1);
     for (int64_t t = 0; t < kTokens; ++t) {
       for (int64_t i = 0; i < kIn; ++i) {
         exact(t, i) = (noise[t * kIn + i] + noise[t * kIn]) * (0.3 + static_cast<double>(i % 5));
         seen(t, i) = exact(t, i) * 0.9 + 0.2 * noise[(kTokens + t) * kIn + i] + 0.1;
+        if (i == dead) seen(t, i) = 0;
       }
     }
     const Eigen::MatrixXd h = seen.transpose() * seen, c = (exact - seen).transpose() * seen;
@@ -102,6 +107,16 @@ struct TwoInputs {
     }
   }
 };
+
+std::vector<float> AxisOf(size_t input) {
+  std::vector<float> axis(kIn, 0.0f);
+  axis[input] = 1;
+  return axis;
+}
+
+Eigen::VectorXd ToVector(const std::vector<float>& x) {
+  return Eigen::Map<const Eigen::VectorXf>(x.data(), std::ssize(x)).cast<double>();
+}
 
 TEST(AsymmetricTarget, IsTheLeastSquaresOfBothInputs) {
   const TwoInputs x;
@@ -141,6 +156,78 @@ TEST(AsymmetricTarget, WithNothingLostNothingChanges) {
   std::vector<float> corrected = w;
   AsymmetricTarget(x.hessian, x.cross, kIn, kDamping, "test").Correct(1, corrected.data());
   EXPECT_EQ(corrected, w);
+}
+
+// No weights with that product with the first direction err less: the direction is an axis, an input that is always 0,
+// whose weight stays, and no axis.
+TEST(AsymmetricTarget, BehindQronossFirstWeightIsTheLeastSquares) {
+  const TwoInputs x(3);
+  const Eigen::MatrixXd h = x.seen.transpose() * x.seen, c = (x.exact - x.seen).transpose() * x.seen;
+  const Eigen::MatrixXd damped = h + kDamping * h.diagonal().mean() * Eigen::MatrixXd::Identity(kIn, kIn);
+  std::vector<float> turned(kIn, 0.5f / std::sqrt(2.0f));
+  std::fill(turned.begin() + 8, turned.end(), 0.0f);
+  for (const std::vector<float>& first : {AxisOf(7), AxisOf(3), turned}) {
+    const std::vector<float> w = RandomNormal(kIn, 9);
+    std::vector<float> corrected = w;
+    AsymmetricTarget(x.hessian, x.cross, kIn, kDamping, "test", first).Correct(1, corrected.data());
+    const Eigen::VectorXd r = ToVector(first), row = ToVector(w), got = ToVector(corrected);
+    const double square = r.dot(h * r), given = row.dot(r) + (square > 0 ? row.dot(c * r) / square : 0);
+    EXPECT_NEAR(got.dot(r), given, 1e-4 * got.norm());
+    // The gradient of the error is along r alone.
+    const Eigen::VectorXd gradient = damped * (got - row) - c.transpose() * row;
+    EXPECT_LT((gradient - gradient.dot(r) * r).norm(), 1e-4 * (damped * got).norm());
+  }
+}
+
+TEST(AsymmetricTarget, LargestEigenvalueIsReachedFromBelow) {
+  const TwoInputs x;
+  const double largest =
+      Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(x.seen.transpose() * x.seen).eigenvalues()(kIn - 1);
+  EXPECT_NEAR(LargestEigenvalue(x.hessian, kIn), largest, 1e-6 * largest);
+  EXPECT_EQ(LargestEigenvalue({0, 0, 0, 0}, 2), 0);
+}
+
+// GPTQ.step of IST-DASLab/FP-Quant d2e3092 and single_layer_update of Xilinx/brevitas b106358, the latter with the exact
+// eigenvalue for its random power method, in double: 200 tokens, inputs as stored, codes -8 to 7; a row of zeros, an
+// outlier, a constant row.
+TEST(Qronos, AndGptqHaveTheCodesOfTheirAuthors) {
+  const Safetensors golden(TARE_SOURCE_DIR "/tests/data/formats/weights.safetensors");
+  constexpr int64_t kOut = 12, kChannels = 32, kSamples = 200;
+  const auto x = ValuesOf<float>(golden, "x"), rounded = ValuesOf<float>(golden, "x_rounded"),
+             w = ValuesOf<float>(golden, "w"), scale = ValuesOf<float>(golden, "scale");
+  std::vector<float> hessian(kChannels * kChannels), cross = hessian;
+  for (int64_t i = 0; i < kChannels; ++i) {
+    for (int64_t j = 0; j < kChannels; ++j) {
+      double square = 0, product = 0;
+      for (int64_t t = 0; t < kSamples * kChannels; t += kChannels) {
+        square += double{rounded[t + i]} * double{rounded[t + j]};
+        product += (double{x[t + i]} - double{rounded[t + i]}) * double{rounded[t + j]};
+      }
+      hessian[i * kChannels + j] = static_cast<float>(square);
+      cross[i * kChannels + j] = static_cast<float>(product);
+    }
+  }
+  const auto codes_of = [&](const std::vector<float>& weights, double damping) {
+    const Format format = WithRange(Format::kInt4, CodeRange::kFull);
+    QuantizedMatrixBuffer matrix(format, kOut, kChannels, kChannels);
+    GptqFactor(hessian, kChannels, damping, "golden", 1, GptqOrder::kStored)
+        .Round([&](int64_t row, float* y) { std::copy_n(&weights[row * kChannels], kChannels, y); },
+               [&](int64_t row, int64_t, const float*, int64_t) { return Ends{-7.5f * scale[row], 7.5f * scale[row]}; },
+               matrix);
+    std::vector<int8_t> codes(kOut * kChannels);
+    for (int64_t row = 0; row < kOut; ++row)
+      Unpack<int8_t>(format, {matrix.Codes(row), matrix.view().RowBytes()},
+                     std::span(codes).subspan(row * kChannels, kChannels));
+    return codes;
+  };
+  EXPECT_EQ(codes_of(w, kGptqDamping), ValuesOf<int8_t>(golden, "gptq_codes"));
+  const double largest = LargestEigenvalue(hessian, kChannels);
+  EXPECT_NEAR(1e-6 * largest / kSamples, ValuesOf<double>(golden, "qronos_damp")[0], 1e-9);
+  const double damping = 1e-6 * largest / MeanOfDiagonal(hessian, kChannels);
+  std::vector<float> aimed = w, first(kChannels, 0.0f);
+  first[0] = 1;
+  AsymmetricTarget(hessian, cross, kChannels, damping, "golden", first).Correct(kOut, aimed.data());
+  EXPECT_EQ(codes_of(aimed, damping), ValuesOf<int8_t>(golden, "qronos_codes"));
 }
 
 TEST(AsymmetricTarget, BadMomentsAreNamed) {

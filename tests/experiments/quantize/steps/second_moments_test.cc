@@ -11,6 +11,8 @@
 #include "quant/algorithms/quantease.h"
 #include "quant/algorithms/second_moments.h"
 #include "quant/base/message.h"
+#include "quant/format/hadamard.h"
+#include "quant/format/pack.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/random_quantized.h"
@@ -73,9 +75,21 @@ SecondMoments Moments() {
 
 class RoundingMethods : public testing::Test {
  protected:
-  std::vector<uint8_t> Codes(const char* method) const {
-    return BytesOf(CalibratedRounding(ParseMethod(method), SharedInput(moments_, 1, nullptr, "test"))
-                       .Round(Weights(), Site::kVProjW, rule_, "test"));
+  std::vector<uint8_t> Codes(const char* method) const { return Codes(method, "weights=int4/group16", nullptr); }
+  std::vector<uint8_t> Codes(const char* method, const char* plan, const Hadamard* rotation) const {
+    return BytesOf(CalibratedRounding(ParseMethod(method), SharedInput(moments_, 1, rotation, "test"))
+                       .Round(Weights(), Site::kVProjW, Plan::Parse(plan).rules().front(), "test"));
+  }
+  // R^T m R.
+  static std::vector<float> Turned(const std::vector<float>& m, const Hadamard& rotation) {
+    std::vector<float> turned = m;
+    for (int side = 0; side < 2; ++side) {
+      for (int64_t i = 0; i < kWide; ++i) rotation.Rotate(&turned[i * kWide], &turned[i * kWide]);
+      for (int64_t i = 0; i < kWide; ++i) {
+        for (int64_t j = 0; j < i; ++j) std::swap(turned[i * kWide + j], turned[j * kWide + i]);
+      }
+    }
+    return turned;
   }
   static std::vector<uint8_t> BytesOf(QuantizedMatrixBuffer matrix) {
     return {matrix.Codes(0), matrix.Codes(0) + matrix.code_bytes()};
@@ -105,6 +119,81 @@ TEST_F(RoundingMethods, GptaqRoundsTheCorrectedWeights) {
   factor_.Round(Reader(corrected), EndsBy(ClipChoice::kAbsmax, Format::kInt4), matrix);
   EXPECT_EQ(Codes("gptaq"), BytesOf(std::move(matrix)));
   EXPECT_NE(Codes("gptaq"), Codes("gptq"));
+}
+
+TEST_F(RoundingMethods, QronosTakesTheFirstCodeByItself) {
+  const double damping = 1e-6 * LargestEigenvalue(moments_.values, kWide) / MeanOfDiagonal(moments_.values, kWide);
+  const GptqFactor factor(moments_.values, kWide, damping, "test");
+  std::vector<float> corrected = w_, first(kWide, 0.0f);
+  first[static_cast<size_t>(factor.first())] = 1;
+  AsymmetricTarget(moments_.values, moments_.cross, kWide, damping, "test", first).Correct(kHigh, corrected.data());
+  QuantizedMatrixBuffer matrix(Format::kInt4, kHigh, kWide, 16);
+  factor.Round(Reader(corrected), EndsBy(ClipChoice::kAbsmax, Format::kInt4), matrix);
+  EXPECT_EQ(Codes("qronos"), BytesOf(std::move(matrix)));
+  EXPECT_NE(Codes("qronos"), Codes("gptaq:0.000001"));
+  EXPECT_NE(Codes("qronos"), Codes("qronos:stored"));
+  EXPECT_NE(Codes("qronos"), Codes("qronos:0.01"));
+}
+
+// Rotated weights with moments of rotated inputs are as good as a rule that rotates both: codes differ where f32 rounds
+// them apart alone.
+TEST_F(RoundingMethods, QronosKnowsRotations) {
+  const Hadamard& rotation = PlanRotation(kWide, {.channels = 16});
+  moments_.values = BothTriangles(moments_.values, kWide, "test");
+  const std::vector<uint8_t> rotated = Codes("qronos", "weights=int4/group16+hadamard16", &rotation);
+  moments_ = {.in = kWide,
+              .tokens = kInputs,
+              .values = Turned(moments_.values, rotation),
+              .cross = Turned(moments_.cross, rotation)};
+  for (int64_t row = 0; row < kHigh; ++row) rotation.Rotate(&w_[row * kWide], &w_[row * kWide]);
+  const std::vector<uint8_t> expected = Codes("qronos");
+  int different = 0;
+  for (size_t i = 0; i < expected.size(); ++i) different += expected[i] != rotated[i];
+  EXPECT_LT(different, 5) << "of " << expected.size();
+}
+
+// A code of e8p is of eight weights, of which none is first.
+TEST_F(RoundingMethods, QronosTakesOneWeightAtATime) {
+  const Plan plan = Plan::Parse("weights=e8p/channel");
+  EXPECT_THAT(Call([&] { ParseMethod("qronos").codes->check_rule(plan.rules().front()); }),
+              testing::ThrowsMessage<Error>(testing::HasSubstr("try gptaq")));
+}
+
+// FP-Quant d2e3092's GPTQ with NVFP4 blocks of 16, each run of 16 inputs rotated by Sylvester's matrix without random
+// signs (MR-GPTQ, arXiv 2509.23202): the signs of a plan's rotation are folded into weights and inputs.
+TEST(MrGptq, HasTheCodesOfItsAuthors) {
+  const Safetensors golden(TARE_SOURCE_DIR "/tests/data/formats/weights.safetensors");
+  constexpr int64_t kOut = 12, kIn = 32, kTokens = 200;
+  const Plan plan = Plan::Parse("weights=nvfp4+hadamard16");
+  const Hadamard& rotation = *plan.rules().front().options.Rotation(kIn);
+  const std::vector<float> x = ValuesOf<float>(golden, "x");
+  std::vector<float> w = ValuesOf<float>(golden, "w");
+  SecondMoments m{.in = kIn, .tokens = kTokens, .values = std::vector<float>(kIn * kIn), .cross = {}};
+  for (int64_t i = 0; i < kIn * kIn; ++i) {
+    const int64_t a = i / kIn, b = i % kIn;
+    double sum = 0;
+    for (int64_t t = 0; t < kTokens; ++t) sum += double{x[t * kIn + a]} * double{x[t * kIn + b]};
+    m.values[i] = static_cast<float>(sum) * rotation.signs()[a] * rotation.signs()[b];
+  }
+  for (int64_t i = 0; i < std::ssize(w); ++i) w[i] *= rotation.signs()[i % kIn];
+  QuantizedMatrixBuffer made =
+      CalibratedRounding(ParseMethod("gptq:stored"), SharedInput(m, 1, &rotation, "golden"))
+          .Round(DenseMatrix{w.data(), WeightType::kF32, kOut, kIn}, Site::kVProjW, plan.rules().front(), "golden");
+  const auto values = ValuesOf<float>(golden, "mrgptq_values"), scales = ValuesOf<float>(golden, "mrgptq_scale");
+  std::vector<float> codes(kIn);
+  for (int64_t row = 0; row < kOut; ++row) {
+    Unpack<float>(made.view().format, {made.Codes(row), made.view().RowBytes()}, codes);
+    for (int64_t i = 0; i < kIn; ++i) EXPECT_EQ(codes[i], values[row * kIn + i]) << row << ' ' << i;
+    for (int64_t g = 0; g < 2 && row > 0; ++g)  // a row of zeros has scale 1 there, 0 here
+      EXPECT_NEAR(made.view().ScaleOf(row, g), scales[row * 2 + g], 0x1p-20f * scales[row * 2 + g]) << row;
+  }
+}
+
+// Moments of zeros are those of a layer that nothing reaches: to nearest.
+TEST_F(RoundingMethods, QronosOfNothingRoundsToNearest) {
+  std::ranges::fill(moments_.values, 0.0f);
+  std::ranges::fill(moments_.cross, 0.0f);
+  EXPECT_EQ(Codes("qronos"), Codes("rtn"));
 }
 
 TEST_F(RoundingMethods, QuantEaseFollowsRounding) {
