@@ -7,7 +7,7 @@
 BEGIN {
   n = split("int4 int4+zero int3 int3+zero int2 int2+zero e8p", list, " ")
   for (i = 1; i <= n; i++) seen("width", list[i])
-  n = split("rtn hadamard+rtn awq+rtn gptq hadamard+gptq gptaq gptaq+quantease " \
+  n = split("rtn hadamard+rtn awq+rtn gptq hadamard+gptq gptaq qronos gptaq+quantease " \
             "cayley+gptaq+quantease signround autoround", list, " ")
   for (i = 1; i <= n; i++) seen("method", list[i])
   seen("kind", "standard"); seen("kind", "differential")

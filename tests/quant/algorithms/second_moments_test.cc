@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error through second moments is that of the outputs themselves, by plain sums in double; targets are those of least
-// squares, and Qronos's codes are brevitas's.
+// The error through second moments is that of the outputs themselves, by plain sums in double; targets are those of
+// least squares, and Qronos's codes are brevitas's.
 #include "quant/algorithms/second_moments.h"
 
 #include <algorithm>
@@ -187,9 +187,9 @@ TEST(AsymmetricTarget, LargestEigenvalueIsReachedFromBelow) {
   EXPECT_EQ(LargestEigenvalue({0, 0, 0, 0}, 2), 0);
 }
 
-// GPTQ.step of IST-DASLab/FP-Quant d2e3092 and single_layer_update of Xilinx/brevitas b106358, the latter with the exact
-// eigenvalue for its random power method, in double: 200 tokens, inputs as stored, codes -8 to 7; a row of zeros, an
-// outlier, a constant row.
+// GPTQ.step of IST-DASLab/FP-Quant d2e3092 and single_layer_update of Xilinx/brevitas b106358, the latter with the
+// exact eigenvalue for its random power method, in double: 200 tokens, inputs as stored, codes -8 to 7; a row of zeros,
+// an outlier, a constant row.
 TEST(Qronos, AndGptqHaveTheCodesOfTheirAuthors) {
   const Safetensors golden(TARE_SOURCE_DIR "/tests/data/formats/weights.safetensors");
   constexpr int64_t kOut = 12, kChannels = 32, kSamples = 200;

@@ -3,7 +3,7 @@
 # Tables of docs/results/low-bits.md, for tools/results/make.sh.
 #: low_bits.awk
 #:   csv=low-bits-standard,low-bits-differential,low-bits-ppl-standard,low-bits-ppl-differential,low-bits-left
-#:   tables=1,2 columns=1,2,7 rows=^(rtn|awq|gptq|gptaq.q|cayley|signround|autoround) standard/table.csv
+#:   tables=1,2 columns=1,2,7 rows=^(rtn|awq|gptq|gptaq.q|qronos|cayley|signround|autoround) standard/table.csv
 #:   differential/table.csv
 # version MODEL WIDTH METHOD RULES: calibrated on each fifth in turn, or without calibration text.
 version() {
@@ -16,8 +16,8 @@ version() {
   done
 }
 for model in standard differential; do
-  for method in rtn hadamard+rtn awq+rtn gptq hadamard+gptq gptaq gptaq+quantease cayley+gptaq+quantease signround \
-    autoround; do
+  for method in rtn hadamard+rtn awq+rtn gptq hadamard+gptq gptaq qronos gptaq+quantease cayley+gptaq+quantease \
+    signround autoround; do
     for width in int4 int3 int2; do
       [ $method$width = autoroundint2 ] && continue  # typed below
       version $model $width $method $width/group64,down_proj.w=$width/group16

@@ -28,7 +28,8 @@ TEST(Steps, EachIsReadByItsOwnName) {
 
 TEST(Steps, SayWhatTheyDo) {
   for (const StepKind* kind : AllSteps()) EXPECT_GT(kind->help.size(), 20u) << kind->name;
-  EXPECT_EQ(StepsWithText(AllSteps()), "cayley, smoothquant, awq, gptq, gptaq, qronos, signround, autoround and quantease");
+  EXPECT_EQ(StepsWithText(AllSteps()),
+            "cayley, smoothquant, awq, gptq, gptaq, qronos, signround, autoround and quantease");
 }
 
 TEST(StepOptions, NumbersFollowTheColon) {
