@@ -84,7 +84,10 @@ void RunToFolder(const ConvertArguments& options) {
   made.Commit();
   if (PrintsTables(options.json)) {
     PrintLine("{}: {} as {}, {}, {}", options.out, from, options.to, Counted(s.tensors, "tensor"), SizeText(s.bytes));
-    PrintLine("  {} with rows reordered, {} multiplied by a head norm, in F32", s.moved, s.folded);
+    if (s.doubled > 0)
+      PrintLine("  {} with rows reordered, {} doubled: two equal maps for each head, lambda 1/2", s.moved, s.doubled);
+    else
+      PrintLine("  {} with rows reordered, {} multiplied by a head norm, in F32", s.moved, s.folded);
   }
   WriteJson(options.json, {{"schema", "tare.convert/1"},
                            {"out", options.out},
@@ -111,7 +114,7 @@ void AddConvert(CLI::App& app) {
       NewCommand<ConvertArguments>(app, "convert", "write the same model in another layout, or as a GGUF file", Run);
   AddModel(command, options.model);
   Add(command, "--to FAMILY", options.to,
-      "diffllama (Hugging Face's V1), diff_v1 (its authors'), MODEL's own, gguf, or imatrix")
+      "diffllama (Hugging Face's V1), diff_v1 (its authors'), diff_v2 (of a Llama), MODEL's own, gguf, or imatrix")
       ->required();
   Add(command, "--type TYPE", options.type, "of a GGUF file's matrices: " + Listed(gguf::TypesWritten(), ", "))
       ->check(OneOf(Listed(gguf::TypesWritten(), "|")));
@@ -123,6 +126,7 @@ void AddConvert(CLI::App& app) {
   AddQuiet(command);
   command.footer(Examples({"tare convert experiments/pair/novels-differential --to diff_v1 --out authors",
                            "tare convert authors --to diffllama --out again",
+                           "tare convert experiments/pair/novels-standard --to diff_v2 --out doubled",
                            "tare convert experiments/pair/novels-standard --to gguf --type Q8_0 --out novels.gguf"}));
 }
 

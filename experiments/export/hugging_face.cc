@@ -18,25 +18,6 @@
 namespace tare {
 namespace {
 
-// The values in 16 bits; empty if one of them is not kept to the type's rounding.
-std::optional<AlignedBuffer<uint16_t>> Halves(std::span<const float> values, DType dtype) {
-  const bool is_bf16 = dtype == DType::kBF16;
-  const float unit = is_bf16 ? 0x1p-8f : 0x1p-11f;
-  AlignedBuffer<uint16_t> halves(values.size());
-  std::atomic<bool> kept = true;
-  constexpr size_t kPart = 65536;
-  ParallelFor((values.size() + kPart - 1) / kPart, [&](size_t part, int) {
-    for (size_t i = part * kPart; i < std::min(values.size(), (part + 1) * kPart); ++i) {
-      const float x = values[i];
-      halves[i] = is_bf16 ? Bf16FromFloat(x) : F16FromFloat(x);
-      const float rounded = is_bf16 ? FloatFromBf16(halves[i]) : FloatFromF16(halves[i]);
-      if (!(std::abs(rounded - x) <= std::abs(x) * unit)) kept = false;
-    }
-  });
-  if (!kept) return std::nullopt;
-  return halves;
-}
-
 class Folder {
  public:
   explicit Folder(const Checkpoint& source) : source_(source) {}
@@ -124,6 +105,24 @@ void CopyTokenizer(const std::filesystem::path& model, const std::filesystem::pa
   for (const char* name : kTokenizerFiles) {
     if (const auto text = CheckpointText(model, name)) WriteFileAtomically(folder / name, *text);
   }
+}
+
+std::optional<AlignedBuffer<uint16_t>> Halves(std::span<const float> values, DType dtype) {
+  const bool is_bf16 = dtype == DType::kBF16;
+  const float unit = is_bf16 ? 0x1p-8f : 0x1p-11f;
+  AlignedBuffer<uint16_t> halves(values.size());
+  std::atomic<bool> kept = true;
+  constexpr size_t kPart = 65536;
+  ParallelFor((values.size() + kPart - 1) / kPart, [&](size_t part, int) {
+    for (size_t i = part * kPart; i < std::min(values.size(), (part + 1) * kPart); ++i) {
+      const float x = values[i];
+      halves[i] = is_bf16 ? Bf16FromFloat(x) : F16FromFloat(x);
+      const float rounded = is_bf16 ? FloatFromBf16(halves[i]) : FloatFromF16(halves[i]);
+      if (!(std::abs(rounded - x) <= std::abs(x) * unit)) kept = false;
+    }
+  });
+  if (!kept) return std::nullopt;
+  return halves;
 }
 
 std::map<std::string, std::string> TensorMetadata(const Provenance& p) {

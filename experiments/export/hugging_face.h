@@ -38,6 +38,8 @@ std::vector<std::string> ExportedFiles();
 
 // What writers of folders share. Copies the tokenizer's files of a checkpoint.
 void CopyTokenizer(const std::filesystem::path& model, const std::filesystem::path& folder);
+// Values in BF16 or F16; empty if one of them is not kept to the type's rounding.
+std::optional<AlignedBuffer<uint16_t>> Halves(std::span<const float> values, DType dtype);
 // What a file of tensors says of where they come from.
 std::map<std::string, std::string> TensorMetadata(const Provenance& provenance);
 
@@ -66,15 +68,18 @@ std::optional<QuantizedMatrixBuffer> JoinedMatrix(std::span<const QuantizedMatri
 //   heads    moves blocks of d rows of q, k and v from their place in one head table to that in the other
 //   rotary   reorders rows of q and k within a head: channels 2i, 2i + 1 against i, i + d/2
 //   subln    multiplies a head norm's weight into the columns of o_proj, in f32; the target's own, if any, is ones
+//   double   a Llama-like model to diff_v2: a head's two maps are its one map, lambda_proj is 0, so lambda is 1/2, and
+//            o_proj is doubled: 2 W (a - a / 2) = W a in every type, as these factors are powers of two
 //
-// All tensors except o_proj keep their bits.
+// All tensors except o_proj keep their bits. A bias that only the target has is 0.
 struct ConvertSummary {
   int tensors = 0, moved = 0, folded = 0;  // moved: with reordered rows; folded: o_proj times a head norm's weight
+  int doubled = 0;                         // o_proj times 2
   int64_t bytes = 0;
 };
 
-// Creates the folder and writes config.json, model.safetensors and the tokenizer's files. Throws Error, with the
-// reason, if the family named `to` cannot express what the model computes.
+// Creates the folder and writes config.json, model.safetensors and the tokenizer's files; makes a tensor when the file
+// comes to it. Throws Error, with the reason, if the family named `to` cannot express what the model computes.
 ConvertSummary ConvertLayout(const std::filesystem::path& model, const std::string& to,
                              const std::filesystem::path& folder, const Progress& progress = {});
 

@@ -200,23 +200,18 @@ std::string Padded(const nlohmann::ordered_json& header, const std::string& wher
   Fail("{}: got a name or metadata that are not UTF-8, expected UTF-8", where);
 }
 
-std::string HeaderOf(const std::vector<TensorView>& tensors, const std::map<std::string, std::string>& metadata,
+std::string HeaderOf(const std::vector<MadeTensor>& tensors, const std::map<std::string, std::string>& metadata,
                      const std::string& where) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
-  size_t offset = 0;
-  for (const TensorView& tensor : tensors) {
+  int64_t offset = 0;
+  for (const MadeTensor& tensor : tensors) {
     if (tensor.name == "__metadata__" || header.contains(tensor.name)) {
       Fail("{}: tensor '{}': the name is taken; try another", where, tensor.name);
     }
-    if (ByteCount(tensor.dtype, tensor.shape) != static_cast<int64_t>(tensor.bytes.size())) {
-      Fail("{}: tensor '{}': got {} bytes, which is not what {} of shape {} takes", where, tensor.name,
-           tensor.bytes.size(), Name(tensor.dtype), ShapeText(tensor.shape));
-    }
-    header[tensor.name] = {{"dtype", Name(tensor.dtype)},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {offset, offset + tensor.bytes.size()}}};
-    offset += tensor.bytes.size();
+    const int64_t end = offset + NeededBytes(tensor.dtype, tensor.shape, where + ": tensor '" + tensor.name + "'");
+    header[tensor.name] = {{"dtype", Name(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+    offset = end;
   }
   return Padded(header, where);
 }
@@ -282,17 +277,35 @@ const TensorView* Safetensors::Find(std::string_view name) const {
 void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorView> tensors,
                       const std::map<std::string, std::string>& metadata,
                       const std::function<void(int64_t, int64_t)>& progress) {
-  std::ranges::sort(tensors, {}, [](const TensorView& tensor) { return std::pair(-Bits(tensor.dtype), tensor.name); });
+  std::vector<MadeTensor> made;
+  for (TensorView& tensor : tensors) {
+    if (ByteCount(tensor.dtype, tensor.shape) != static_cast<int64_t>(tensor.bytes.size())) {
+      Fail("{}: tensor '{}': got {} bytes, which is not what {} of shape {} takes", path.string(), tensor.name,
+           tensor.bytes.size(), Name(tensor.dtype), ShapeText(tensor.shape));
+    }
+    made.push_back({std::move(tensor.name), tensor.dtype, std::move(tensor.shape),
+                    [bytes = tensor.bytes](std::vector<std::byte>&) { return bytes; }});
+  }
+  WriteMadeTensors(path, std::move(made), metadata, progress);
+}
+
+void WriteMadeTensors(const std::filesystem::path& path, std::vector<MadeTensor> tensors,
+                      const std::map<std::string, std::string>& metadata,
+                      const std::function<void(int64_t, int64_t)>& progress) {
+  std::ranges::sort(tensors, {}, [](const MadeTensor& tensor) { return std::pair(-Bits(tensor.dtype), tensor.name); });
   const std::string header = HeaderOf(tensors, metadata, path.string());
   const uint64_t length = header.size();
   AtomicFile file(path);
   file.Write(AsText(std::as_bytes(std::span(&length, 1))));
   file.Write(header);
   int64_t written = 0, all = 0;
-  for (const TensorView& tensor : tensors) all += std::ssize(tensor.bytes);
-  for (const TensorView& tensor : tensors) {
-    file.Write(AsText(tensor.bytes));
-    written += std::ssize(tensor.bytes);
+  for (const MadeTensor& tensor : tensors) all += *ByteCount(tensor.dtype, tensor.shape);
+  std::vector<std::byte> memory;
+  for (const MadeTensor& tensor : tensors) {
+    const std::span<const std::byte> bytes = tensor.bytes(memory);
+    TARE_CHECK(std::ssize(bytes) == *ByteCount(tensor.dtype, tensor.shape));
+    file.Write(AsText(bytes));
+    written += std::ssize(bytes);
     if (progress) progress(written, all);
   }
   file.Commit();

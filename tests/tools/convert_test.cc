@@ -41,6 +41,17 @@ TEST(ConvertCommand, AFolderIsCompleteOrAbsent) {
   EXPECT_THAT(folder.Names(), ElementsAre("hf"));
 }
 
+TEST(ConvertCommand, ALlamaAsDifferential) {
+  const TemporaryFolder folder;
+  const std::string llama = GoldenFolder("convert/llama-a");
+  const Outcome made = CallTare({"convert", llama, "--to", "diff_v2", "--out", folder / "d"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("4 with rows reordered, 2 doubled: two equal maps for each head, lambda 1/2"));
+  EXPECT_THAT(CallTare({"inspect", folder / "d"}).out, HasSubstr("diff_v2"));
+  EXPECT_EQ(CallTare({"convert", llama, "--to", "diffllama", "--out", folder / "n"}).exit_code, 1);
+  EXPECT_THAT(folder.Names(), ElementsAre("d"));
+}
+
 TEST(ConvertCommand, StatisticsBecomeAnImatrixThatQuantizeTakes) {
   const TemporaryFolder folder;
   PutManyIds(folder / "ids.safetensors", 3, 40);

@@ -83,7 +83,9 @@ TEST_F(LayoutTest, PairingAndRotaryLayoutAreMoved) {
 TEST_F(LayoutTest, WhatALayoutCannotExpressIsRefused) {
   Refuses(GoldenFolder("diff-v2-gqa"), "diffllama", "got diff_v2 with self_attn.lambda_proj, expected a model without");
   Refuses(GoldenFolder("motif"), "diffllama", "to diffllama: hidden_act: got 'poly_norm', expected silu");
-  Refuses(GoldenFolder("llama-mha"), "diffllama", "got a llama model, expected diffllama or diff_v1");
+  Refuses(
+      GoldenFolder("llama-mha"), "diffllama",
+      "got a llama model, expected diffllama or diff_v1: no weights undo their norm of each head's output; try --to");
   Refuses(GoldenFolder("diff-v1-mha"), "llama", "got a diff_v1 model, expected llama");
   Refuses(GoldenFolder("diff-v1-mha"), "gpt2", "--to: got 'gpt2', expected llama");
   EditedCheckpoint source(GoldenFolder("diff-v1-mha"));
@@ -127,6 +129,61 @@ TEST_F(LayoutTest, AnotherLambdaInitIsKept) {
   source.Write(folder_ / "m");
   ConvertLayout(folder_ / "m", "diff_v1", folder_ / "n");
   EXPECT_TRUE(AllNear(Logits(folder_ / "n", "diff-v1-mha"), Logits(folder_ / "m", "diff-v1-mha"), 1e-6));
+}
+
+// Both maps of a head are the Llama's one, so the model computes the same: every tensor as the reference converts it.
+TEST_F(LayoutTest, ALlamaAsDifferential) {
+  for (const char* kind : {"a", "b"}) {  // f32; bf16, grouped and tied
+    const std::string llama = std::string("convert/llama-") + kind, doubled = std::string("convert/diff_v2-") + kind;
+    const ConvertSummary made = ConvertLayout(GoldenFolder(llama), "diff_v2", folder_ / kind);
+    const int layers = LoadConfig(GoldenFolder(llama)).layers;
+    EXPECT_EQ(made.moved, 2 * layers);  // q and k
+    EXPECT_EQ(made.doubled, layers);
+    EXPECT_EQ(made.folded, 0);
+    const CheckpointFiles expected(GoldenFolder(doubled)), got(folder_ / kind);
+    EXPECT_EQ(got.names(), expected.names());
+    for (const std::string& name : expected.names()) {
+      EXPECT_EQ(got.Find(name)->dtype, expected.Find(name)->dtype) << name;
+      EXPECT_TRUE(std::ranges::equal(got.Find(name)->bytes, expected.Find(name)->bytes)) << name;
+    }
+    const Safetensors reference(GoldenFolder(llama) / "expected.safetensors");
+    EXPECT_TRUE(AllNear(Logits(folder_ / kind, llama), ValuesOf<float>(reference, "logits"), 2e-6)) << kind;
+    EXPECT_TRUE(AllNear(Logits(folder_ / kind, llama), Logits(GoldenFolder(llama), llama), 1e-6)) << kind;
+  }
+}
+
+// Biases stay once; one of o_proj that only the target has is 0; a Phi's fused rows become matrices.
+TEST_F(LayoutTest, OtherModelsLikeLlamaAsDifferential) {
+  EditedCheckpoint qwen(GoldenFolder("qwen2"));
+  qwen.config["use_sliding_window"] = false;
+  qwen.config.erase("layer_types");
+  qwen.Write(folder_ / "qwen2");
+  for (const auto& [model, golden] : {std::pair(folder_ / "qwen2", "qwen2"),
+                                      {GoldenFolder("llama-gqa"), "llama-gqa"},
+                                      {GoldenFolder("llama-old-config"), "llama-old-config"}}) {
+    const std::filesystem::path made = folder_ / (std::string(golden) + "-doubled");
+    ConvertLayout(model, "diff_v2", made);
+    EXPECT_TRUE(AllNear(Logits(made, golden), Logits(model, golden), 1e-6)) << golden;
+  }
+}
+
+TEST_F(LayoutTest, WhatHasNoDifferentialCopyIsRefused) {
+  Refuses(GoldenFolder("qwen2"), "diff_v2", "to diff_v2: sliding_window: 7 is not supported");
+  Refuses(GoldenFolder("qwen3"), "diff_v2", "got qwen3 with self_attn.q_norm.weight, expected a model without it");
+  Refuses(GoldenFolder("olmo2"), "diff_v2", "got an olmo2 model, expected one like llama");
+  Refuses(GoldenFolder("granite"), "diff_v2", "got multipliers of embeddings, layers or logits, expected none");
+  Refuses(GoldenFolder("smollm3"), "diff_v2", "got layers without rotary positions, expected none");
+  Refuses(GoldenFolder("phi3"), "diff_v2", "expected 1 of a diff_v2 model");
+  Refuses(GoldenFolder("motif"), "diff_v2", "to diff_v2: ");
+  Refuses(GoldenFolder("llama-mha"), "phi3", "got a phi3 model, expected a family that stores each projection alone");
+  EditedCheckpoint large(GoldenFolder("convert/llama-b"));
+  large.tensors.at("model.layers.1.self_attn.o_proj.weight").SetBits(0, 0x7f00);  // 2^127
+  large.Write(folder_ / "large");
+  EXPECT_THAT(
+      Call([&] { ConvertLayout(folder_ / "large", "diff_v2", folder_ / "part"); }),
+      ThrowsMessage<Error>(HasSubstr("tensor 'model.layers.1.self_attn.o_proj.weight': got values whose product "
+                                     "with 2 BF16 cannot hold")));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "part"));
 }
 
 }  // namespace
