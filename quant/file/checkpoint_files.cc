@@ -19,16 +19,19 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kLayer = "{}";
 
+bool FitsEnd(std::string_view rest, std::string_view pattern) {
+  return pattern.ends_with('*') ? rest.starts_with(pattern.substr(0, pattern.size() - 1)) : rest == pattern;
+}
+
 // The layer's number in a name that fits the pattern, "" for a pattern without one; empty if it does not fit.
 std::optional<std::string> NumberIn(std::string_view name, std::string_view pattern) {
   const size_t at = pattern.find(kLayer);
-  if (at == pattern.npos) return name == pattern ? std::optional(std::string()) : std::nullopt;
-  const std::string_view before = pattern.substr(0, at), after = pattern.substr(at + kLayer.size());
-  if (name.size() <= before.size() + after.size() || !name.starts_with(before) || !name.ends_with(after))
-    return std::nullopt;
-  const std::string_view number = name.substr(before.size(), name.size() - before.size() - after.size());
-  const bool is_number = std::ranges::all_of(number, [](char c) { return '0' <= c && c <= '9'; });
-  return is_number ? std::optional(std::string(number)) : std::nullopt;
+  if (at == pattern.npos) return FitsEnd(name, pattern) ? std::optional(std::string()) : std::nullopt;
+  if (!name.starts_with(pattern.substr(0, at))) return std::nullopt;
+  const std::string_view rest = name.substr(at);
+  const size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+  if (digits == 0 || !FitsEnd(rest.substr(digits), pattern.substr(at + kLayer.size()))) return std::nullopt;
+  return std::string(rest.substr(0, digits));
 }
 
 std::string WithNumber(std::string pattern, const std::string& number) {
@@ -184,7 +187,7 @@ std::optional<TensorNamesFile> TensorNamesFile::In(const std::filesystem::path& 
 std::map<std::string, std::string> TensorNamesFile::OursOf(const std::vector<std::string>& stored) const {
   std::map<std::string, std::string> ours_of;
   for (const auto& [ours, theirs] : entries_) {
-    bool found = false;
+    bool found = ours.empty() && theirs.ends_with('*');  // which may fit none
     for (const std::string& name : stored) {
       const std::optional<std::string> number = NumberIn(name, theirs);
       if (!number) continue;

@@ -12,7 +12,7 @@
 // checkpoint with other names needs no new build (docs/reference/tensor-names.md).
 //
 //   {"names": {"model.layers.{}.self_attn.q_proj.weight": "blocks.{}.attn.wq.weight", ...},    ours: theirs
-//    "ignore": ["blocks.{}.attn.mask"],                                                        theirs, not read
+//    "ignore": ["blocks.{}.attn.mask", "opt.*"],    theirs, not read; * at the end: any that begin so, or none
 //    "config": {"model_type": "diff_v1", "head_pairing": "halves", ...}}                       over config.json's
 //
 // {} is a layer's number. Tensors that are not mapped keep their names.

@@ -132,14 +132,15 @@ void NormHeads(const LayerCall& call) {
 
 // The head norm's weight treats the channels of a head differently.
 constinit const Family kDiffV1 =
-    Changed(LikeLlama("diff_v1", "the authors' modules (microsoft/unilm)", ReadDiffV1Config), [](Family& f) {
-      f.linear = kDiffV1Linear;
-      f.vectors = kDiffV1Vectors;
-      f.heads = DifferentialHeads;
-      f.load = LoadDifferentialLayer;
-      f.rotation = Rotation::kStream;
-      f.smoothed = kDifferentialSmoothed;
-    });
+    Changed(LikeLlama("diff_v1", "the authors' modules (microsoft/unilm), guygrigsby/diff-mlx", ReadDiffV1Config),
+            [](Family& f) {
+              f.linear = kDiffV1Linear;
+              f.vectors = kDiffV1Vectors;
+              f.heads = DifferentialHeads;
+              f.load = LoadDifferentialLayer;
+              f.rotation = Rotation::kStream;
+              f.smoothed = kDifferentialSmoothed;
+            });
 
 // Between V and o_proj there are only sums over tokens.
 constinit const Family kDiffV2 =

@@ -51,6 +51,24 @@ class FolderCheckpoint : public CheckpointSource {
   ForeignModel model_;
 };
 
+// A config.json that Python wrote may have numbers that are no JSON: limits that bound nothing, such as Mamba-2's
+// time_step_limit. Here they are strings, which a reader of numbers refuses by their key.
+std::string WithoutInfinities(std::string_view python) {
+  constexpr std::string_view kNames[]{"-Infinity", "Infinity", "NaN"};
+  std::string json;
+  bool in_string = false;
+  for (size_t i = 0, size = 1; i < python.size(); i += size) {
+    const std::string_view rest = python.substr(i);
+    const auto name =
+        std::ranges::find_if(kNames, [&](std::string_view n) { return !in_string && rest.starts_with(n); });
+    const bool found = name != std::end(kNames);
+    size = found ? name->size() : in_string && rest[0] == '\\' ? 2 : 1;
+    in_string ^= rest[0] == '"';
+    json += found ? "\"" + std::string(*name) + "\"" : std::string(rest.substr(0, size));
+  }
+  return json;
+}
+
 }  // namespace
 
 std::unique_ptr<const CheckpointSource> OpenFolderCheckpoint(const fs::path& folder) {
@@ -65,6 +83,7 @@ std::optional<std::string> FolderText(const fs::path& folder, const std::string&
     text.emplace(file.text());
   }
   if (name != "config.json") return text;
+  if (text) text = WithoutInfinities(*text);
   const std::optional<TensorNamesFile> names = TensorNamesFile::In(folder);
   return names ? names->ConfigText(text, (folder / name).string()) : text;
 }

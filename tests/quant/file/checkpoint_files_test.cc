@@ -45,6 +45,15 @@ TEST_F(TensorNamesTest, LayersAndWholeNames) {
   EXPECT_EQ(ours.at("b.x.wq"), "b.x.wq");  // x is not a number
 }
 
+// An optimizer's state, where it was saved.
+TEST_F(TensorNamesTest, IgnoredNamesMayEndInAStar) {
+  const auto ours = Put(R"({"names": {"a.{}": "b.{}.w"}, "ignore": ["opt.*", "b.{}.m*", "nowhere.*"]})")
+                        .OursOf({"b.0.w", "b.0.m", "b.11.mask", "opt.step", "opt.b.0.w", "option", "b.x.m"});
+  for (const char* name : {"b.0.m", "b.11.mask", "opt.step", "opt.b.0.w"}) EXPECT_EQ(ours.at(name), "") << name;
+  for (const char* name : {"option", "b.x.m"}) EXPECT_EQ(ours.at(name), name);
+  EXPECT_EQ(ours.at("b.0.w"), "a.0");
+}
+
 TEST_F(TensorNamesTest, ConfigIsPutOver) {
   const TensorNamesFile file = Put(R"({"config": {"model_type": "diff_v1", "hidden_size": 32}})");
   const auto json = nlohmann::json::parse(file.ConfigText(R"({"model_type": "x", "dim": 32})", "c"));

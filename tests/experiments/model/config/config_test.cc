@@ -318,6 +318,18 @@ TEST(ReadConfig, FoldersWithoutOneAreRefused) {
   EXPECT_EQ(LoadConfig(folder.path()).hidden, 48);
 }
 
+// Mamba-2's configuration has one where nothing is limited.
+TEST(ReadConfig, InfinityIsReadWhereNoNumberIsAskedFor) {
+  const TemporaryFolder folder;
+  std::string text = Smallest().dump();
+  text.pop_back();
+  PutFile(folder / "config.json", text + R"(, "time_step_limit": [0.0, Infinity]})");
+  EXPECT_EQ(LoadConfig(folder.path()).hidden, 48);
+  PutFile(folder / "config.json", text + R"(, "rope_theta": Infinity})");
+  EXPECT_THAT(Call([&] { LoadConfig(folder.path()); }),
+              ThrowsMessage<Error>(HasSubstr(R"(rope_theta: got "Infinity", expected a positive number)")));
+}
+
 // `tare search` took a minute and more to list the sites of such a model, before it looked for the first tensor.
 TEST(ReadConfig, CountsThatTheTensorsCannotHoldAreRefused) {
   const struct {

@@ -121,6 +121,32 @@ TEST(DiffV1Test, ImpossibleValuesAreRefusedByKey) {
   refuses("lambda_init", -1, "c.json: lambda_init: got -1, expected a positive number");
 }
 
+// guygrigsby/diff-mlx, its names and its optimizer's, in small: the shipped files with the sizes of the golden models.
+TEST(DiffV1Test, TheShippedNamesOfDiffMlxReadIt) {
+  for (const char* kind : {"diff", "vanilla"}) {
+    const std::string golden = std::string("diff-mlx/") + kind;
+    EditedCheckpoint model(GoldenFolder(golden));
+    model.tensors["opt.step"] = {DType::kF32, {1}, std::vector<std::byte>(4)};
+    const TemporaryFolder folder;
+    nlohmann::json names =
+        ReadJson(std::string(TARE_SOURCE_DIR "/docs/examples/diff-mlx/") + kind + "/tensor-names.json");
+    EXPECT_EQ(names["config"]["hidden_size"], 768);
+    names["config"].update({{"hidden_size", 24},
+                            {"intermediate_size", 40},
+                            {"num_hidden_layers", 2},
+                            {"num_attention_heads", 4},
+                            {"num_key_value_heads", 4},
+                            {"head_dim", 6},
+                            {"vocab_size", 97},
+                            {"max_position_embeddings", 64}});
+    model.Write(folder.path());
+    PutFile(folder / TensorNamesFile::kName, names.dump());
+    Model read(folder.path());
+    const Safetensors expected(GoldenFolder(golden) / "expected.safetensors");
+    EXPECT_TRUE(AllNear(LogitsOf(read, GoldenBatch(golden)), ValuesOf<float>(expected, "logits"), 2e-5)) << kind;
+  }
+}
+
 }  // namespace
 }  // namespace tare::diff_v1_test
 

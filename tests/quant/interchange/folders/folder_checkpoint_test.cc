@@ -36,6 +36,23 @@ TEST(FolderCheckpoint, TheModelsOwnConfigHasNoScheme) {
   EXPECT_THAT(*ModelConfigText(ForeignFolder("llama-awq")), Not(HasSubstr("quantization_config")));
 }
 
+// Python writes numbers that are no JSON: they are strings then, and what is in a string stays.
+TEST(FolderCheckpoint, InfinitiesOfAConfigAreStrings) {
+  const TemporaryFolder folder;
+  const std::string text = R"({"a": [0.0, Infinity], "b": -Infinity, "c": NaN, "d": "NaN \" Infinity\\", "e": "x"})";
+  PutFile(folder / "config.json", text);
+  PutFile(folder / "tokenizer.json", text);
+  const auto json = nlohmann::json::parse(*CheckpointText(folder.path(), "config.json"));
+  EXPECT_EQ(json,
+            nlohmann::json(
+                {{"a", {0.0, "Infinity"}}, {"b", "-Infinity"}, {"c", "NaN"}, {"d", "NaN \" Infinity\\"}, {"e", "x"}}));
+  EXPECT_EQ(CheckpointText(folder.path(), "tokenizer.json"), text);
+  for (const char* wrong : {R"({"a": xInfinity})", R"({"a": Infinity1})", R"({"a": --Infinity})", R"({"a": nan})"}) {
+    PutFile(folder / "config.json", wrong);
+    EXPECT_FALSE(nlohmann::json::accept(*CheckpointText(folder.path(), "config.json"))) << wrong;
+  }
+}
+
 // A weight and its scale in another shard than its zero points.
 TEST(FolderCheckpoint, PartsMayBeInAnyShard) {
   const EditedCheckpoint whole(ForeignFolder("awq"));
