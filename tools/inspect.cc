@@ -99,6 +99,7 @@ void PrintAttention(const ModelConfig& c, const Json& j) {
     PrintLine("  rotary positions of {} of the {} channels of a head", c.rotary.Channels(c.head_dim), c.head_dim);
   if (const auto layers = j.value("unrotated", std::vector<size_t>()); !layers.empty())
     PrintLine("  no rotary positions in layers {}", RangesText(layers));
+  if (c.row_weights == RowWeights::kSoftpick) PrintLine("  softpick in place of the softmax");
   if (c.sinks) PrintLine("  a learned sink for each query head");
   if (c.experts > 0) PrintLine("  {} of {} experts for each token", c.chosen_experts, c.experts);
   if (!c.dense.empty())

@@ -122,7 +122,7 @@ void NormQk(const LayerCall& call, const std::vector<float>& q_weight, const std
   const ModelConfig& c = call.config;
   const auto norm = [&](float* values, int64_t width, const std::vector<float>& weight) {
     for (int64_t i = 0; i < width; i += std::ssize(weight))
-      RmsNorm(values + i, weight.data(), c.norm_eps, weight.size(), values + i);
+      RmsNorm(values + i, weight.data(), HeadNormEps(c), weight.size(), values + i);
   };
   const int64_t q_width = int64_t{c.heads} * c.head_dim, k_width = int64_t{c.kv_heads} * c.head_dim;
   ForRows(call, [&](int64_t row) {
@@ -172,6 +172,7 @@ AttentionProblem AttentionOf(const LayerCall& call, const float* q, const float*
           .mask = call.weights.mask,
           .scale = c.attention_scale.value_or(1.0f / std::sqrt(static_cast<float>(c.head_dim))),
           .sinks = call.weights.sinks,
+          .weights = c.row_weights,
           .out = DenseHeads(out, rows, static_cast<int>(table.size()), table.front().VSlices() * c.head_dim)};
 }
 

@@ -28,6 +28,7 @@ void ProjectSeen(const LayerCall& call, float* x, std::initializer_list<SeenProj
 // body(row) for all rows of the batch, from several threads; for none where the step does not run.
 void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body);
 
+inline float HeadNormEps(const ModelConfig& c) { return c.head_norm_eps > 0 ? c.head_norm_eps : c.norm_eps; }
 void NormRows(const LayerCall& call, const std::vector<float>& weight);  // normed = norm(x) * weight
 void LayerNormRows(const LayerCall& call, const std::vector<float>& weight, const std::vector<float>& bias);
 void TakeRows(const LayerCall& call);    // normed = x

@@ -95,6 +95,7 @@ Json Describe(const Model& model) {
     if (c.unrotated[layer]) json["unrotated"].push_back(layer);
   }
   if (c.sinks) json["sinks"] = true;
+  if (c.row_weights == RowWeights::kSoftpick) json["softpick"] = true;
   if (c.experts > 0) json["experts"] = {{"count", c.experts}, {"chosen", c.chosen_experts}};
   for (size_t layer = 0; layer < c.dense.size(); ++layer) {
     if (c.dense[layer]) json["experts"]["without"].push_back(layer);

@@ -42,6 +42,7 @@ struct ModelSites {
   bool gated_ffn = true;          // has a gate_proj beside up_proj
   bool tied_head = false;         // the head's weight is the embedding
   bool sinks = false;             // heads have learned sinks
+  bool softpick = false;          // rows of maps do not sum to 1, and change with a constant added to their logits
   std::string no_prerotary = {};  // why keys cannot be taken before rotary positions; empty: they can
   int experts = 0;                // of each layer; 0: one feed-forward, without a router
   bool decodes = false;           // runs token by token, over caches

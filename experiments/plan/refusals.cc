@@ -35,7 +35,7 @@ constexpr Trait kSmooth = Has<&RuleOptions::smooth>, kSketch = Has<&RuleOptions:
                 kSink = Has<&RuleOptions::sink>, kKeep = Has<&RuleOptions::keep>,
                 kOutliers = Has<&RuleOptions::outliers>, kStatic = Has<&RuleOptions::static_scale>,
                 kMse = Has<&RuleOptions::mse>, kPrerotary = Has<&RuleOptions::prerotary>,
-                kUnnormalized = Has<&RuleOptions::unnormalized>;
+                kUnnormalized = Has<&RuleOptions::unnormalized>, kMaxShift = Has<&RuleOptions::max_shift>;
 
 bool HasOption(const Rule& rule, const ModelSites&) { return rule.options != RuleOptions{}; }
 bool Clips(const Rule& rule, const ModelSites&) { return rule.options.percentile || rule.options.mse; }
@@ -99,6 +99,7 @@ bool IsOfSomeChosenExperts(const Rule& rule, const ModelSites&) {
 }
 bool HasNoKernel(const Rule& rule, const ModelSites&) { return !std::ranges::all_of(rule.sites, HasKernel); }
 bool HasLearnedSinks(const Rule&, const ModelSites& model) { return model.sinks; }
+bool IsOfSoftpick(const Rule&, const ModelSites& model) { return model.softpick; }
 bool HasNoRotary(const Rule&, const ModelSites& model) { return !model.no_prerotary.empty(); }
 bool HasTiedHead(const Rule&, const ModelSites& model) { return model.tied_head; }
 
@@ -113,6 +114,12 @@ constexpr Refusal kRefusals[] = {
     Row(Use::kAny, {kPrerotary, Not<kOfCaches>, HasNoRotary}, "+prerotary", "none for {why}", "it without +prerotary"),
     Row(Use::kAny, {kSink, HasLearnedSinks}, "+sink", "none, as heads of this {family} model have learned sinks",
         "it without +sink"),
+    Row(Use::kAny, {kSink, IsOfSoftpick}, "+sink", "none, as softpick has no sum of exponentials to add it to",
+        "it without +sink"),
+    Row(Use::kAny, {kMaxShift, IsOfSoftpick}, "+maxshift", "none, as a constant added to logits changes softpick",
+        "it without +maxshift"),
+    Row(Use::kAny, {Of<Site::kProbs>, Not<kUnnormalized>, IsOfSoftpick}, "maps divided by the sums of their rows",
+        "+unnormalized, as softpick's rows do not sum to 1", "it with +unnormalized"),
     Row(Use::kAny, {HasKeyScaleOfNoPage}, "{scale}", kKeyGranularities, "block32.channel"),
     Row(Use::kAny, {HasValueScaleOfNoPage}, "{scale}", kValueGranularities, "group32"),
     Row(Use::kAny, {kByMean, Clips}, "a clip with the mean magnitude", "no options", "it without them"),
@@ -161,6 +168,8 @@ constexpr Refusal kRefusals[] = {
         "weights of its own", "the plan without the rule"),
 
     Row(Use::kExecuted, {kSink}, "+sink", "no sink, which integer kernels do not support", kSimulate),
+    Row(Use::kExecuted, {IsOfSoftpick, Rounds, Of<Site::kQ, Site::kK, Site::kV, Site::kAttnLogits, Site::kProbs>},
+        "softpick", "softmax, which integer kernels compute", kSimulate),
     Row(Use::kExecuted, {kSmooth, HasLearnedSinks, Not<Of<Site::kQ>>}, "+smooth",
         "none, as rows of heads with learned sinks do not sum to 1", kSimulate),
     Row(Use::kExecuted, {Rounds, HasNoIntegers, IsOfValues, Not<kOfCaches>}, "{format}",

@@ -172,6 +172,7 @@ void CheckProblem(const AttentionProblem& problem) {
   CheckSinks(problem.sinks, problem.q.heads, "attention");
   CheckSoftcap(problem.softcap, "attention");
   CheckLse(problem);
+  if (!problem.sinks.empty() || problem.lse.data != nullptr) CheckSoftmax("attention with sinks or lse", problem);
   if (!std::isfinite(problem.scale))
     Fail("attention scale: got {}, expected a finite number; try 1 / sqrt({})", problem.scale, problem.q.width);
   const Mask& mask = problem.mask;
@@ -195,6 +196,10 @@ void CheckFinite(const AttentionProblem& problem) {
   CheckValues("q", problem.q);
   CheckValues("k", problem.k);
   CheckValues("v", problem.v);
+}
+
+void CheckSoftmax(const char* where, const AttentionProblem& problem) {
+  if (problem.weights != RowWeights::kSoftmax) Fail("{}: got softpick, expected softmax", where);
 }
 
 void CheckF32(const char* where, const AttentionProblem& problem) {

@@ -19,6 +19,12 @@
 //
 // so that a row sums to less than 1. It is one more key without a value, and -inf is none. Logits may have a soft cap
 // (Gemma 2, arXiv 2408.00118): x = cap tanh(s q k / cap).
+//
+// Softpick (arXiv 2504.20966) takes the place of the softmax where a problem says so, with e = 1e-8 beside exp(-m):
+//
+//   p[s] = max(exp(x[s] - m) - exp(-m), 0) / (sum |exp(x - m) - exp(-m)| + e),   m = max(0, max x)
+//
+// Rows sum to at most 1, and to 0 where no logit is positive. A constant added to a row changes it.
 #pragma once
 
 #include <algorithm>
@@ -146,6 +152,9 @@ struct Mask {
   }
 };
 
+enum class RowWeights : uint8_t { kSoftmax, kSoftpick };
+inline constexpr double kSoftpickEpsilon = 1e-8;  // of the authors' plain function; their kernel has 1e-6
+
 struct AttentionProblem {
   FloatHeads<const float> q;  // [T][q heads][d]
   FloatHeads<const float> k;  // [S][k heads][d]
@@ -156,6 +165,7 @@ struct AttentionProblem {
   float scale = std::numeric_limits<float>::quiet_NaN();  // of the attention logits, usually 1 / sqrt(d); required
   float softcap = 0;                                      // of scaled logits, before the mask; 0: none
   std::span<const float> sinks = {};                      // [q heads], beside scaled and capped logits; empty: none
+  RowWeights weights = RowWeights::kSoftmax;              // softpick: the reference and f32, without sinks and lse
   FloatHeads<float> out;  // [T][heads.size()][slices * width of a slice], in memory of its own
   // [T][heads.size()][maps], or none: the natural logarithm of each row's sum of exp(x), a sink's included, with which
   // outputs over parts of the keys become one; -infinity where a row sees nothing.
@@ -181,6 +191,8 @@ void CheckProblem(const AttentionProblem& problem);
 // Throws Error, naming the place, for values of q, k or v that are not finite; and of one row of `name`.
 void CheckFinite(const AttentionProblem& problem);
 void CheckRow(const char* name, const FloatHeads<const float>& x, int64_t token, int head);
+// Throws Error, starting with where, for softpick.
+void CheckSoftmax(const char* where, const AttentionProblem& problem);
 // Throws Error, starting with where, for 16-bit floats.
 void CheckF32(const char* where, const AttentionProblem& problem);
 // These queries over these keys: a sequence of several that follow each other in q, k, v and out (cumulative lengths).

@@ -7,7 +7,7 @@
 namespace tare {
 namespace {
 
-// Softmax over the visible keys; [keys.end - keys.begin], empty where nothing is seen.
+// Softmax, or softpick, over the visible keys; [keys.end - keys.begin], empty where nothing is seen.
 std::vector<double> MapRow(const AttentionProblem& problem, int64_t t, size_t h, int map, KeyRange keys) {
   const int q = problem.heads[h].Q(map), k = problem.heads[h].K(map);
   std::vector<double> row;
@@ -18,6 +18,13 @@ std::vector<double> MapRow(const AttentionProblem& problem, int64_t t, size_t h,
     row.push_back(cap == 0 ? scaled : cap * std::tanh(scaled / cap));
   }
   if (row.empty()) return WriteLse(problem, t, static_cast<int64_t>(h), map, 0), row;
+  if (problem.weights == RowWeights::kSoftpick) {
+    const double largest = std::max(0.0, *std::ranges::max_element(row));
+    double sum = kSoftpickEpsilon;
+    for (double& x : row) sum += std::abs(x = std::exp(x - largest) - std::exp(-largest));
+    for (double& x : row) x = std::max(x, 0.0) / sum;
+    return row;
+  }
   const double sink = problem.Sink(q), largest = std::max(sink, *std::ranges::max_element(row));
   double sum = std::exp(sink - largest);
   for (double& x : row) sum += x = std::exp(x - largest);

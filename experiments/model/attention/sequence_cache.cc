@@ -165,6 +165,8 @@ SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan)
   if (!config.causal)
     Fail("cache {}: got a model with is_causal false in config.json, expected one whose tokens do not see later ones",
          Name(plan));
+  if (config.row_weights != RowWeights::kSoftmax)
+    Fail("cache {}: got softpick, expected softmax, as over caches nothing else is computed", Name(plan));
   const KeepRule keep = InKeys(config, plan);
   const bool shares = std::ranges::contains(config.kinds, LayerKind::kSharedAttention);
   if (keep.Drops() && shares)

@@ -16,6 +16,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "experiments/model/config/rotary.h"
+#include "kernels/attention/heads.h"
 
 namespace tare {
 
@@ -107,13 +108,14 @@ struct ModelConfig {
   enum class Pairing { kHalves, kAdjacent };
   Pairing pairing = Pairing::kHalves;
   int noise_heads = 0;               // grouped differential attention: query heads whose map is subtracted
-  float head_norm_eps = 0;           // of the norm of a head's output, if it differs from norm_eps
+  float head_norm_eps = 0;           // of norms of a head's output, queries or keys, if it differs from norm_eps
   bool head_norm_weight = true;      // whether that norm has a weight, in families where it may
   std::optional<float> lambda_init;  // of all layers; empty: by the layer's depth
   RotaryConfig rotary;
   std::vector<int> windows;  // per layer, how many keys a query sees, its own the last; 0: all; or empty
   std::optional<RotaryConfig> window_rotary;  // of layers with a window, if it differs
   bool sinks = false;                         // whether each query head has a learned sink (kernels/attention/heads.h)
+  RowWeights row_weights = {};                // of attention logits (the same)
   int experts = 0;                            // of each layer's feed-forward; 0: one, without a router
   int chosen_experts = 0;                     // of them for each token
   std::vector<bool> dense;                    // per layer, whether it has no experts although others have; or empty

@@ -115,8 +115,6 @@ void RequireEven(const ConfigKeys& keys, const char* key, int heads) {
     Fail("{}: {}: got {}, expected an even number: a differential head has two maps", keys.where(), key, heads);
 }
 
-float HeadNormEps(const ModelConfig& c) { return c.head_norm_eps > 0 ? c.head_norm_eps : c.norm_eps; }
-
 void NormHeads(const LayerCall& call) {
   const auto heads = static_cast<int64_t>(call.weights.heads.size());
   const int64_t width = 2 * int64_t{call.config.head_dim};

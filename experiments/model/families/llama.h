@@ -117,7 +117,6 @@ void RequireEven(const ConfigKeys& keys, const char* key, int heads);
 
 // attended = (1 - lambda_init) norm(attended), head by head, with the norm's weight if it has one.
 void NormHeads(const LayerCall& call);
-float HeadNormEps(const ModelConfig& config);
 
 inline constexpr Site kDifferentialSmoothed[]{Site::kQProjIn, Site::kGateProjIn,
                                               Site::kDownProjIn};  // the head norm is before o_proj

@@ -35,6 +35,8 @@ extern const Family kPhi4Flash;
 
 // OpenAI's gpt-oss: learned sinks, windows in every other layer, experts.
 extern const Family kGptOss;
+// flash-linear-attention's transformer, with softpick in the place of the softmax, or without.
+extern const Family kTransformer;
 // As mistral and qwen3, with experts.
 extern const Family kMixtral, kQwen3Moe;
 

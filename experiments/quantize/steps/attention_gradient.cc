@@ -255,6 +255,7 @@ std::vector<std::vector<int>> GroupsThatShare(std::span<const OutputHead> heads)
 void AttentionGradient(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
                        const AttentionGradients& gradients) {
   CheckProblem(problem);
+  CheckSoftmax("gradient of attention", problem);
   TARE_CHECK(problem.mask.shift == 0);
   int64_t longest = 1;
   for (const AttentionSequence& s : sequences) {

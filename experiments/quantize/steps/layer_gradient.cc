@@ -52,6 +52,7 @@ void SwiGluGradient(const float* gate, const float* up, const float* dy, size_t 
 std::string WithoutGradient(const ModelConfig& config) {
   const Family& family = FamilyOf(config);
   const bool other = family.forward == LlamaForward && config.activation->gated != SwiGlu;
+  if (config.row_weights != RowWeights::kSoftmax) return "softpick, through which no gradient goes back";
   if (family.forward == LlamaForward && !other) return "";
   return Formatted("{} model{}, through whose layers no gradient goes back", WithArticle(family.name),
                    other ? Formatted(" with {}", config.activation->Name()) : "");

@@ -198,6 +198,7 @@ void CheckHead(const HeadPicture& picture, int heads) {
 }
 
 void CheckPlaces(std::span<const HeadPicture> heads, const ModelSites& sites) {
+  if (sites.softpick) Fail("errors of maps: got a model with softpick, expected softmax, of which the formulas are");
   for (const HeadPicture& picture : heads) {
     if (picture.layer >= sites.layers || !sites.HasIn(Site::kProbs, picture.layer))
       Fail("--heads: got layer {}, expected one with attention, up to {}", picture.layer, sites.layers - 1);

@@ -2,6 +2,8 @@
 #include "kernels/attention/float/fused_block.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "kernels/attention/exponentials.h"
 #include "kernels/attention/float/float_stage.h"
@@ -28,7 +30,7 @@ struct FusedBlock : FusedRows {
     for (int map = 0; map < head.Maps(); ++map) {
       LoadQueries(map);
       Exponentials(map);
-      Weigh(map);
+      problem.weights == RowWeights::kSoftpick ? Pick(map) : Weigh(map);
       if (looks.probs) ShowProbs(map);
     }
     const bool shown = looks.difference && head.Differential();
@@ -111,6 +113,33 @@ struct FusedBlock : FusedRows {
     float *const max = scratch.max + first, *const sums = scratch.exp_sums + first;
     WriteTilesLse(problem, block, map, rows, tiles, max, sums, /*unit=*/1, /*one=*/1);
     FloatWeights(rows, tiles, max, sums, max);
+  }
+
+  // Softpick: writes max(e - exp(-m), 0) in place of exponentials, relative to the row's m as all its tiles then are.
+  // A tile's sum of magnitudes is f32, of 64 values, the row's double.
+  void Pick(int map) const {
+    std::array<float, kLargestRows> most{};  // m in octaves
+    std::array<double, kLargestRows> sums{};
+    float* const max = scratch.max;
+    ForTiles([&](int64_t tile) {
+      for (int r = 0; r < rows; ++r) most[r] = std::max(most[r], max[At(map, tile) + r]);
+    });
+    ForTiles([&](int64_t tile) {
+      const bool masked = MaskTile(problem, block, rows, tile, scratch.begin, scratch.end);
+      for (int r = 0; r < rows; ++r) {
+        const float to_row = std::exp2(max[At(map, tile) + r] - most[r]), one = std::exp2(-most[r]);
+        float *const values = Tile(map, tile) + r * kernel.stride, sum = 0;
+        for (int i = masked ? scratch.begin[r] : 0, end = masked ? scratch.end[r] : kTile; i < end; ++i) {
+          const float above = values[i] * to_row - one;
+          sum += std::abs(above);
+          values[i] = std::max(above, 0.0f);
+        }
+        sums[r] += sum;
+      }
+    });
+    ForTiles([&](int64_t tile) {
+      for (int r = 0; r < rows; ++r) max[At(map, tile) + r] = static_cast<float>(1 / (sums[r] + kSoftpickEpsilon));
+    });
   }
 
   // Writes probabilities in place of their exponentials; their weights become 1.

@@ -127,6 +127,7 @@ struct Packer {
 ExecutedLayout::ExecutedLayout(const AttentionPlan& a_plan, const AttentionProblem& a_problem)
     : plan(a_plan), problem(a_problem) {
   CheckProblem(problem);
+  CheckSoftmax("executed attention", problem);
   CheckPlan(plan, problem);
   d4 = static_cast<int>(RoundUp(problem.q.width, 4));
   columns = static_cast<int>(RoundUp(problem.v.width, kTile));

@@ -80,6 +80,7 @@ void ExpectReference(const Data& data, const Table& t, int64_t prefix_row, int64
                      .lambda = {.data = data.lambda.data() + first, .token_stride = 1},
                      .mask = data.call.problem.mask,
                      .scale = data.call.problem.scale,
+                     .weights = data.call.problem.weights,
                      .out = DenseHeads(out.data(), count, static_cast<int>(t.heads.size()), t.slices * d)};
   ReferenceAttention(p);
   for (int64_t i = 0; i < count; ++i) {
@@ -106,6 +107,22 @@ TEST(FloatAttentionTest, EveryTableAndLength) {
         FloatAttention(data.call);
         ExpectReference(data, t, 0, 0, 0, T, d);
       }
+    }
+  }
+}
+
+// Within softmax's bound: a numerator and the sum are off by the same parts of exp(max x), and where all logits are so
+// near 0 that their sum is much less than that, these normal queries and keys have few.
+TEST(FloatAttentionTest, Softpick) {
+  for (const Table& t : Tables()) {
+    for (const int64_t T : {1, 2, 63, 64, 65, 130, 300}) {
+      SCOPED_TRACE(testing::Message() << t.name << " T " << T);
+      Data data(t, T, 8, 3);
+      const AttentionSequence sequence{.prefix = T};
+      data.call.sequences = {&sequence, 1};
+      data.call.problem.weights = RowWeights::kSoftpick;
+      FloatAttention(data.call);
+      ExpectReference(data, t, 0, 0, 0, T, 8);
     }
   }
 }
