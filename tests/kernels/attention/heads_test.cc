@@ -271,6 +271,12 @@ TEST(CheckProblem, NamesWhatIsWrong) {
   message([](Fixture& f) { f.problem.v.data = nullptr; }, "null pointer");
   message([](Fixture& f) { f.problem.scale = 0.0f / 0.0f; }, "scale");
   message([](Fixture& f) { f.problem.mask = {Mask::Kind::kWindow, 0}; }, "window: got 0");
+  message(
+      [](Fixture& f) {
+        f.problem.weights = RowWeights::kSoftpick;
+        f.problem.sinks = std::span(f.memory).first(2);
+      },
+      "attention with sinks or lse: got softpick, expected softmax");
 }
 
 TEST(CountPairs, IsTheTriangle) {
