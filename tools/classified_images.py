@@ -8,9 +8,9 @@ MODEL has timm's config.json, which says how its images are prepared. FOLDER has
 *.png, *.jpg, *.jpeg, at any depth); classes and images are numbered in timm's order, the natural order of their names.
 FILE gets `images` [N,3,S,S] in 8 bits and `labels` [N]. Tare normalizes the pixels.
 
-As timm's evaluation does it: RGB; the shorter side becomes floor(S / crop_pct), by Pillow's bicubic filter, whose passes
-round to 8 bits; then the middle S x S. The horizontal pass comes first, as in Pillow up to 12: Pillow 13 turns it round
-for tall images.
+As timm's evaluation does it: RGB; the shorter side becomes floor(S / crop_pct), by Pillow's bicubic filter, whose
+passes round to 8 bits; then the middle S x S. The horizontal pass comes first, as in Pillow up to 12: Pillow 13 turns
+it round for tall images.
 """
 import argparse
 import json
@@ -39,7 +39,7 @@ def find(folder):
         found += [(os.path.join(root, name), os.path.basename(root), root) for name in files
                   if os.path.splitext(name)[1].lower() in ENDINGS]
     if any(os.path.samefile(root, folder) for _, _, root in found):
-        sys.exit(f"{folder}: got images without a class, expected a folder for each class; try sorting them into folders")
+        sys.exit(f"{folder}: got images without a class, expected a folder for each class")
     if not found:
         sys.exit(f"{folder}: got no images, expected CLASS/*.png, *.jpg or *.jpeg")
     classes = {name: i for i, name in enumerate(sorted({name for _, name, _ in found}, key=natural))}

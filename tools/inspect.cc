@@ -111,7 +111,8 @@ void PrintAttention(const ModelConfig& c, const Json& j) {
 
 void PrintInput(const ModelConfig& c, const std::vector<std::string>& names) {
   if (c.SeesImages()) {
-    PrintLine("  input is images of 3 x {0} x {0} in patches of {1} x {1}", c.image_size, c.patch_size);
+    PrintLine("  input is images of 3 x {0} x {0} in patches of {1} x {1}{2}", c.image_size, c.patch_size,
+              c.registers > 0 ? ", after " + Counted(c.registers, "register") : "");
     return;
   }
   if (names.empty()) PrintLine("  no tokenizer: input must be ids");
@@ -126,8 +127,8 @@ void Print(const Model& model, const Json& j, Together matrices) {
   for (const auto& [type, count] : j["stored"].items())
     PrintLine("  stored as {:<6} {} values", type, count.get<uint64_t>());
   PrintLine("  layers {}, hidden {}, FFN {}{}{}{}", c.layers, c.hidden, c.ffn,
-            c.SeesImages() ? "" : Formatted(", vocabulary {}", c.vocabulary), c.tied_embeddings ? " (tied)" : "",
-            c.projection > 0 ? Formatted(", projection {}", c.projection) : "");
+            c.vocabulary == 0 ? "" : Formatted(", {} {}", c.pools ? "classes" : "vocabulary", c.vocabulary),
+            c.tied_embeddings ? " (tied)" : "", c.projection > 0 ? Formatted(", projection {}", c.projection) : "");
   PrintLine("  softmax maps per layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(),
             j["kv_heads"].get<int>(), j["head_dim"].get<int>(), j["max_positions"].get<int>());
   PrintAttention(c, j);

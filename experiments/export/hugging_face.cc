@@ -56,7 +56,7 @@ class Folder {
     }
     const bool alike = std::ranges::all_of(parts, [&](const TensorView& part) { return part.dtype == parts[0].dtype; });
     if (!alike) std::ranges::transform(parts, parts.begin(), [&](const TensorView& part) { return AsFloats(part); });
-    Add(JoinedTensor(fused.name, parts, joined_.emplace_back()));
+    Add(JoinedTensor(fused, parts, joined_.emplace_back()));
   }
   ExportSummary Write(const std::filesystem::path& path, const Provenance& p) {
     ExportSummary summary;
@@ -170,20 +170,26 @@ std::string WrittenText(const ExportSummary& summary) {
   return text;
 }
 
-TensorView JoinedTensor(const std::string& name, std::span<const TensorView> parts, AlignedBuffer<std::byte>& memory) {
+TensorView JoinedTensor(const FusedTensor& fused, std::span<const TensorView> parts, AlignedBuffer<std::byte>& memory) {
   TensorView whole = parts.front();
-  whole.name = name;
-  whole.shape[0] = 0;
+  whole.name = fused.name;
+  const size_t axis = fused.rows_of_columns > 0 ? 1 : 0;  // along which parts follow each other
+  const auto pieces = static_cast<size_t>(axis == 1 ? whole.shape[0] : 1);
+  whole.shape[axis] = 0;
   size_t size = 0;
   for (const TensorView& part : parts) {
-    TARE_CHECK(part.dtype == whole.dtype && std::ranges::equal(part.shape.begin() + 1, part.shape.end(),
-                                                               whole.shape.begin() + 1, whole.shape.end()));
-    whole.shape[0] += part.shape[0];
+    TARE_CHECK(part.dtype == whole.dtype && part.shape.size() == whole.shape.size());
+    whole.shape[axis] += part.shape[axis];
     size += part.bytes.size();
   }
   memory = AlignedBuffer<std::byte>(size);
   std::byte* end = memory.data();
-  for (const TensorView& part : parts) end = std::ranges::copy(part.bytes, end).out;
+  for (size_t piece = 0; piece < pieces; ++piece) {
+    for (const TensorView& part : parts) {
+      const size_t bytes = part.bytes.size() / pieces;
+      end = std::ranges::copy(part.bytes.subspan(piece * bytes, bytes), end).out;
+    }
+  }
   whole.bytes = memory.span();
   return whole;
 }

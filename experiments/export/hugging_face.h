@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/model/linear/weights.h"
 #include "experiments/passes/progress.h"
 #include "quant/base/aligned.h"
 #include "quant/file/dtype.h"
@@ -51,11 +52,11 @@ ExportSummary ExportDequantized(const std::filesystem::path& quantized, const st
 // "36 tensors in BF16, 15 of them rounded to nearest; 1 in F32, whose values the source's type cannot hold".
 std::string WrittenText(const ExportSummary& summary);
 
-// ---- Rows of several tensors, or of several matrices of codes, below each other: the parts of a fused tensor
-// (experiments/model/linear/weights.h) as other programs store it.
+// ---- The parts of a fused tensor (experiments/model/linear/weights.h) as other programs store it: rows of several
+// tensors, or of several matrices of codes, below each other, or columns of tensors side by side.
 //
-// Of tensors of one type and width. The memory holds the result.
-TensorView JoinedTensor(const std::string& name, std::span<const TensorView> parts, AlignedBuffer<std::byte>& memory);
+// Tensors have one type, and one width or height. The memory holds the result.
+TensorView JoinedTensor(const FusedTensor& fused, std::span<const TensorView> parts, AlignedBuffer<std::byte>& memory);
 
 // Empty unless all have one format, width, group, rotation and f32 per tensor.
 std::optional<QuantizedMatrixBuffer> JoinedMatrix(std::span<const QuantizedMatrix* const> parts);

@@ -100,6 +100,10 @@ void LayerNormRows(const LayerCall& call, const std::vector<float>& weight, cons
   });
 }
 
+void LayerNormRows(const LayerCall& call, std::string_view weight, std::string_view bias) {
+  LayerNormRows(call, call.weights.vectors.at(weight), call.weights.vectors.at(bias));
+}
+
 void TakeRows(const LayerCall& call) {
   const int64_t E = call.config.hidden;
   ForRows(call, [&](int64_t row) { std::copy_n(call.a.x.data() + row * E, E, call.a.normed.data() + row * E); });

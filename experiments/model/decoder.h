@@ -31,7 +31,8 @@ void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body
 inline float HeadNormEps(const ModelConfig& c) { return c.head_norm_eps > 0 ? c.head_norm_eps : c.norm_eps; }
 void NormRows(const LayerCall& call, const std::vector<float>& weight);  // normed = norm(x) * weight
 void LayerNormRows(const LayerCall& call, const std::vector<float>& weight, const std::vector<float>& bias);
-void TakeRows(const LayerCall& call);    // normed = x
+void LayerNormRows(const LayerCall& call, std::string_view weight, std::string_view bias);  // the layer's vectors
+void TakeRows(const LayerCall& call);                                                       // normed = x
 void ProjectQkv(const LayerCall& call);  // q, k, v = W normed + b; the gate, if any
 // q = norm(q) * q_weight, and likewise k: per head if the weight has a head's width, else over all heads of a token.
 void NormQk(const LayerCall& call, const std::vector<float>& q_weight, const std::vector<float>& k_weight);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "experiments/model/config/family.h"
 #include "experiments/model/layer.h"
@@ -24,9 +25,8 @@ ArrayInfo FindImages(const ArrayFile& file, const ModelConfig& c, const std::str
   if (shape.size() != 4 || shape[0] < 1 || shape[1] != kColors || shape[2] != c.image_size || shape[3] != c.image_size)
     Fail("{}: got shape {}, expected [N, {}, {}, {}] (image_size in config.json)", where, ShapeText(shape), kColors,
          c.image_size, c.image_size);
-  if (shape[0] > (std::numeric_limits<int32_t>::max() - 1) / c.Patches())
-    Fail("{}: got {} images, expected at most {}; try parts", where, shape[0],
-         (std::numeric_limits<int32_t>::max() - 1) / c.Patches());
+  const int most = (std::numeric_limits<int32_t>::max() - c.FirstPatch()) / c.Patches();
+  if (shape[0] > most) Fail("{}: got {} images, expected at most {}; try parts", where, shape[0], most);
   return *found;
 }
 
@@ -40,16 +40,21 @@ Images::Images(const std::filesystem::path& file, const ModelConfig& c)
       count_(array_.shape[0]),
       side_(c.image_size),
       patch_(c.patch_size),
-      patches_(c.Patches()) {}
+      patches_(c.Patches()),
+      before_(c.FirstPatch()),
+      mean_(c.pixel_mean),
+      deviation_(array_.dtype == DType::kU8 ? c.pixel_std : std::array<float, 3>{}) {}
 
 std::vector<int32_t> Images::Sequence(int64_t image) const {
-  std::vector<int32_t> ids{0};
-  for (int64_t p = 0; p < patches_; ++p) ids.push_back(static_cast<int32_t>(1 + image * patches_ + p));
+  std::vector<int32_t> ids(static_cast<size_t>(before_ + patches_));
+  std::iota(ids.begin(), ids.end(), 0);
+  for (int64_t p = before_; p < std::ssize(ids); ++p)
+    ids[static_cast<size_t>(p)] += static_cast<int32_t>(image * patches_);
   return ids;
 }
 
 void Images::ReadPatch(int64_t id, float* values) const {
-  const int64_t image = (id - 1) / patches_, patch = (id - 1) % patches_, in_row = side_ / patch_;
+  const int64_t image = (id - before_) / patches_, patch = (id - before_) % patches_, in_row = side_ / patch_;
   const int64_t corner = patch / in_row * patch_ * side_ + patch % in_row * patch_;
   for (int64_t color = 0; color < kColors; ++color) {
     for (int64_t y = 0; y < patch_; ++y) {
@@ -57,6 +62,8 @@ void Images::ReadPatch(int64_t id, float* values) const {
       pixels_.Read(((image * kColors + color) * side_ + y) * side_ + corner, 1, patch_, row);
       if (!std::all_of(row, row + patch_, [](float x) { return std::isfinite(x); }))
         Fail("{}: image {}: NaN or infinity; expected finite pixels", where_, image);
+      const float mean = mean_[static_cast<size_t>(color)], deviation = deviation_[static_cast<size_t>(color)];
+      if (deviation > 0) std::transform(row, row + patch_, row, [&](float x) { return (x / 255 - mean) / deviation; });
     }
   }
 }
@@ -67,13 +74,13 @@ InputEmbedding::InputEmbedding(Weights& weights, const ModelConfig& c) : config_
   if (c.SeesImages()) {
     const std::string patches(names.embedding);
     patches_ = weights.Flattened(patches, {E, 3, p, p});
-    class_ = weights.Vector(std::string(names.class_row), {E});
+    before_ = weights.Vector(std::string(names.class_row), LeadingShape(c));
     if (const std::string bias = patches.substr(0, patches.rfind('.')) + ".bias"; weights.Has(bias))
       bias_ = weights.Vector(bias, {E});
   } else {
     rows_ = weights.Stored(std::string(names.embedding), c.vocabulary, E);
   }
-  if (!names.positions.empty()) positions_ = weights.Stored(std::string(names.positions), c.max_positions, E);
+  if (!names.positions.empty()) positions_ = weights.Vector(std::string(names.positions), PositionsShape(c));
   if (const std::string norm(names.input_norm); !norm.empty() && weights.Has(norm + ".weight")) {
     norm_weight_ = weights.Vector(norm + ".weight", {E});
     norm_bias_ = weights.Vector(norm + ".bias", {E});
@@ -99,13 +106,15 @@ void InputEmbedding::EmbedPatches(const TokenBatch& batch, Projector& projector,
   GrowRows(pixels_, rows, values);
   ParallelFor(batch.tokens.size(), [&](int64_t row, int) {
     float* const patch = pixels_.data() + row * values;
-    if (batch.tokens[row] == 0) return std::fill_n(patch, values, 0.0f), void();
+    if (batch.tokens[row] < config_.FirstPatch()) return std::fill_n(patch, values, 0.0f), void();
     images_->ReadPatch(batch.tokens[row], patch);
   });
   const Projection projection{.weight = patches_, .bias = bias_.empty() ? nullptr : bias_.data(), .y = x};
   projector.Project(pixels_.data(), rows, {&projection, 1});
   for (int64_t row = 0; row < rows; ++row) {
-    if (batch.tokens[static_cast<size_t>(row)] == 0) std::ranges::copy(class_, x + row * config_.hidden);
+    const int32_t id = batch.tokens[static_cast<size_t>(row)];
+    if (id < config_.FirstPatch())
+      std::copy_n(before_.data() + id * config_.hidden, config_.hidden, x + row * config_.hidden);
   }
 }
 
@@ -117,12 +126,8 @@ void InputEmbedding::Embed(const TokenBatch& batch, std::span<const int64_t> pos
     float* const values = x + row * E;
     if (!config_.SeesImages()) RowAsFloat(rows_, batch.tokens[row], values);
     if (config_.embedding_scale != 1) ScaleInto(values, config_.embedding_scale, E, values);
-    if (positions_.out > 0) {
-      thread_local std::vector<float> position;
-      position.resize(static_cast<size_t>(E));
-      RowAsFloat(positions_, positions[row], position.data());
-      AddTo(values, position.data(), E);
-    }
+    const int64_t position = positions[row] - config_.registers;
+    if (!positions_.empty() && position >= 0) AddTo(values, positions_.data() + position * E, E);
     if (!norm_weight_.empty()) LayerNorm(values, norm_weight_.data(), norm_bias_.data(), config_.norm_eps, E, values);
   });
 }

@@ -26,6 +26,9 @@ void CheckLengths(const TokenBatch& batch, const ModelConfig& config) {
     const int64_t tokens = batch.Length(i);
     if (const int most = std::max(config.max_positions, config.positions_reached); tokens > most)
       Fail("sequence {}: got {} tokens, expected at most max_position_embeddings {}", s.index, tokens, most);
+    if (config.pools && tokens != config.max_positions)
+      Fail("sequence {}: got {} tokens, expected the {} of a whole image; try it without --window", s.index, tokens,
+           config.max_positions);
     if (!config.causal && tokens > config.positions_reached)
       Fail("sequence {}: got {} tokens, expected at most {}: windows in both directions are not supported", s.index,
            tokens, config.positions_reached);
@@ -38,6 +41,18 @@ void CheckLengths(const TokenBatch& batch, const ModelConfig& config) {
       Fail("sequence {}: got token {} after keys that longrope turned for at most {}; try a cache that expects it",
            s.index, s.past + s.prefix, config.rotary.original_positions);
   }
+}
+
+// The last token of each sequence, for what is known of it alone.
+TokenBatch LastTokens(const TokenBatch& batch) {
+  TokenBatch last;
+  for (const AttentionSequence& s : batch.sequences)
+    last.sequences.push_back({.index = s.index,
+                              .first_row = s.first_row + s.prefix - 1,
+                              .prefix = 1,
+                              .branches = {},
+                              .past = s.past + s.prefix - 1});
+  return last;
 }
 
 }  // namespace
@@ -59,7 +74,12 @@ Model::Model(const std::filesystem::path& folder, WeightReading reading, Math ma
     final_norm_bias_ = weights_.Vector(bias, {E});
   for (int layer = 0; layer < config_.layers; ++layer) layers_.push_back(family_.load(weights_, config_, layer));
   const std::string head_name(HeadTensor(config_));
-  head_ = LinearWeights(head_name, weights_.Matrix(head_name, V, E), {}, kHeadPart);
+  const WeightMatrix head_matrix = weights_.Matrix(head_name, V, E);
+  if (const std::string bias(family_.names.head_bias); !bias.empty()) {
+    head_ = LinearWeights(head_name, head_matrix, weights_.Vector(bias, {V}));
+  } else {
+    head_ = LinearWeights(head_name, head_matrix, {}, kHeadPart);
+  }
   if (config_.tied_embeddings && weights_.Has(head)) {
     if (!weights_.SameBytes(head, embedding))
       Fail(
@@ -165,14 +185,27 @@ void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
     ShowRows(visitors, Site::kLayerOut, layer, batch, x, E);
     if (kept != nullptr) kept->Keep(batch, layer + 1, stream);
   }
+  if (config_.pools) PoolPatches(batch);
+  const TokenBatch last = config_.pools ? LastTokens(batch) : TokenBatch();
+  const TokenBatch& states = config_.pools ? last : batch;
   const LayerCall after{config_, layers_.back(), batch, rotary_, products_, visitors, nullptr, -1, activations_};
   if (final_norm_bias_.empty()) {
     NormRows(after, final_norm_);
   } else {
     LayerNormRows(after, final_norm_, final_norm_bias_);
   }
-  ShowRows(visitors, Site::kFinalNorm, {}, batch, activations_.normed.data(), E);
-  ShowRows(visitors, Site::kLmHeadIn, {}, batch, activations_.normed.data(), E);
+  ShowRows(visitors, Site::kFinalNorm, {}, states, activations_.normed.data(), E);
+  ShowRows(visitors, Site::kLmHeadIn, {}, states, activations_.normed.data(), E);
+}
+
+void Model::PoolPatches(const TokenBatch& batch) {
+  const int64_t E = config_.hidden, P = config_.Patches();
+  ParallelFor(batch.sequences.size(), [&](size_t i, int) {
+    const AttentionSequence& s = batch.sequences[i];
+    float* const last = activations_.x.data() + (s.first_row + s.prefix - 1) * E;
+    for (const float* row = last - (P - 1) * E; row < last; row += E) AddTo(last, row, E);
+    ScaleInto(last, 1.0f / static_cast<float>(P), E, last);
+  });
 }
 
 Model::KeptOfLayers Model::KeptUnder(const ResolvedPlan& plan) const {

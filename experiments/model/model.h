@@ -25,19 +25,20 @@ namespace tare {
 
 // ---- The first layer's input (input_embedding.cc)
 
-// Images for a vision tower: the array `images` [N,3,S,S] of a file, each cut into patches of p x p pixels, row by row.
-// The rest of Tare sees patches as tokens: id 0 is the class token, image i has the ids 1 + i P .. i P + P with P
-// patches, and a sequence is the class token and one image.
+// Images for a model of images: the array `images` [N,3,S,S] of a file, each cut into patches of p x p pixels, row by
+// row. The rest of Tare sees patches as tokens: ids below F are the class token or the registers, image i has the ids
+// F + i P .. F + i P + P - 1 with P patches, and a sequence is those F tokens and one image. A model that knows pixels'
+// mean and deviation reads 8-bit ones as (x / 255 - mean) / deviation.
 class Images {
  public:
   // Throws Error if the file has no `images` of the tower's size.
   Images(const std::filesystem::path& file, const ModelConfig& config);
 
   int64_t size() const { return count_; }
-  int64_t Ids() const { return 1 + count_ * patches_; }  // ids are below this
-  std::vector<int32_t> Sequence(int64_t image) const;    // ids of one image
+  int64_t Ids() const { return before_ + count_ * patches_; }  // ids are below this
+  std::vector<int32_t> Sequence(int64_t image) const;          // ids of one image
   int64_t PatchValues() const { return 3 * patch_ * patch_; }
-  // values [3][p][p] of the patch with this id, which is above 0. Throws Error for NaN and infinities.
+  // values [3][p][p] of the patch with this id, F or more. Throws Error for NaN and infinities.
   void ReadPatch(int64_t id, float* values) const;
 
  private:
@@ -45,18 +46,20 @@ class Images {
   std::unique_ptr<ArrayFile> file_;
   ArrayInfo array_;
   ArrayValues pixels_;
-  int64_t count_ = 0, side_ = 0, patch_ = 0, patches_ = 0;
+  int64_t count_ = 0, side_ = 0, patch_ = 0, patches_ = 0, before_ = 0;
+  std::array<float, 3> mean_, deviation_;  // of 8-bit pixels over 255; deviation 0: they are as stored
 };
 
 // Turns a model's ids into its first layer's input: rows of the embedding; in CLIP's towers also learned positions, and
-// in the vision tower a matrix product over patches, the class token's own row, and, where there is one, a norm.
+// for images a matrix product over patches, the class token's or the registers' own rows, and, where there is one, a
+// norm. Registers have no positions: those are of the patches alone.
 //
 //   x_t = scale embedding[id_t] + position[t]   or   x_0 = class + position[0], x_t = W patch_t + b + position[t]
 class InputEmbedding {
  public:
   InputEmbedding(Weights& weights, const ModelConfig& config);
 
-  // Sets the images that a vision tower's ids refer to.
+  // Sets the images that ids refer to.
   void Show(std::shared_ptr<const Images> images);
   const std::shared_ptr<const Images>& images() const { return images_; }
   // Throws Error for an invalid id.
@@ -70,8 +73,8 @@ class InputEmbedding {
   const ModelConfig& config_;
   WeightMatrix rows_;                           // [V, E] as stored, for ids
   DenseMatrix patches_;                         // [E, 3 p p]
-  std::vector<float> class_, bias_;             // [E], for patches
-  WeightMatrix positions_;                      // [T, E], or empty
+  std::vector<float> before_, bias_;            // [F, E] [E], for patches
+  std::vector<float> positions_;                // [T, E] or [P, E], or empty
   std::vector<float> norm_weight_, norm_bias_;  // [E], or empty
   std::shared_ptr<const Images> images_;
   AlignedBuffer<float> pixels_;  // [PaddedRows(R), 3 p p]
@@ -136,7 +139,7 @@ class Model {
   // Restores the layer's stored weights and frees the replacements.
   void DropCodes(int layer);
 
-  // Sets the images that a vision tower's ids refer to.
+  // Sets the images that ids refer to.
   void Show(std::shared_ptr<const Images> images) { embedding_.Show(std::move(images)); }
   const std::shared_ptr<const Images>& images() const { return embedding_.images(); }
 
@@ -150,12 +153,13 @@ class Model {
   // The experts that each row chose in the last layer that ran, the one with the largest router logit first.
   std::span<const int32_t> ChosenExperts() const { return activations_.experts.chosen; }
 
-  // Runs the batch up to the final norm. Visitors see every activation site of quant/plan/site.h except caches and, in
-  // layers with executed attention, attn_logits, probs and difference.
+  // Runs the batch up to the final norm. A model that pools has one state for each sequence after its layers, the norm
+  // of the mean over its patches, in the place of its last token. Visitors see every activation site of
+  // quant/plan/site.h except caches and, in layers with executed attention, attn_logits, probs and difference.
   void Forward(const TokenBatch& batch, SiteVisitors visitors = {});
 
-  // Vocabulary logits, or a tower's projection, for rows of the last batch: calls body(i, logits[Outputs()], thread)
-  // for rows[i], from several threads.
+  // Vocabulary logits, logits of classes, or a tower's projection, for rows of the last batch: calls
+  // body(i, logits[Outputs()], thread) for rows[i], from several threads.
   void VocabularyLogits(std::span<const int64_t> rows,
                         const std::function<void(size_t i, const float* logits, int thread)>& body);
   // The input of the logits: the hidden state [E] after the final norm, of a row of the last batch, until the next.
@@ -183,6 +187,7 @@ class Model {
   void FollowPlan(const ResolvedPlan& plan, const PlanProgress& progress);
   void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors, LayerPart* part = nullptr);
   void SwapShared(Stream& stream);
+  void PoolPatches(const TokenBatch& batch);
   // For a pass of the batch.
   void Prepare(const TokenBatch& batch, SiteVisitors visitors);
   KeptStreams* SharedBy(const TokenBatch& batch) const;

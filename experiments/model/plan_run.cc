@@ -80,7 +80,7 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
                    .softpick = config.row_weights == RowWeights::kSoftpick,
                    .no_prerotary = WithoutRotary(config),
                    .experts = config.experts,
-                   .decodes = config.projection == 0};
+                   .decodes = config.projection == 0 && !config.pools};
   for (int layer = 0; !config.kinds.empty() && layer < config.layers; ++layer)
     sites.keys_layer.push_back(config.KeysLayer(layer));
   const DecodeHeads decoded(table, config.heads, CacheShapeOf(config), 1.0f);  // the scale is that of no place

@@ -71,13 +71,13 @@ void AddLinear(Tensors& tensors, const std::string& name, MatrixShape shape, boo
   if (has_bias) tensors.Add(name + ".bias", {shape.out}, 0.1f);
 }
 
-// The shape of a fused tensor: all its parts, one below another.
+// The shape of a fused tensor: all its parts, one below another, or side by side.
 MatrixShape FusedShape(const Family& family, const ModelConfig& c, int layer, std::string_view fused) {
   MatrixShape shape;
   for (const LinearPlace& place : LinearOf(family, c, layer)) {
     if (place.fused != fused) continue;
     const MatrixShape part = ShapeOf(place.weight, c);
-    shape = {shape.out + part.out, part.in};
+    shape = place.columns ? MatrixShape{part.out, shape.in + part.in} : MatrixShape{shape.out + part.out, part.in};
   }
   return shape;
 }
@@ -116,11 +116,11 @@ void AddEmbedding(Tensors& tensors, const TensorNames& names, const ModelConfig&
   const std::string embedding(names.embedding);
   if (c.SeesImages()) {
     tensors.Add(embedding, {c.hidden, 3, c.patch_size, c.patch_size}, deviation);
-    tensors.Add(std::string(names.class_row), {c.hidden}, deviation);
+    tensors.Add(std::string(names.class_row), LeadingShape(c), deviation);
   } else {
     tensors.Add(embedding, {c.vocabulary, c.hidden}, deviation);
   }
-  if (!names.positions.empty()) tensors.Add(std::string(names.positions), {c.max_positions, c.hidden}, deviation);
+  if (!names.positions.empty()) tensors.Add(std::string(names.positions), PositionsShape(c), deviation);
 }
 
 // The family's own defaults supply what c lacks.
@@ -178,6 +178,7 @@ void WriteRandomCheckpoint(const std::filesystem::path& folder, const ModelConfi
   tensors.Add(std::string(family.names.final_norm), {c.hidden}, 0, 1 - family.norm_offset);
   if (!family.names.final_norm_bias.empty()) tensors.Add(std::string(family.names.final_norm_bias), {c.hidden}, 0.1f);
   if (!c.tied_embeddings) tensors.Add(std::string(family.names.head), {c.Outputs(), c.hidden}, deviation);
+  if (!family.names.head_bias.empty()) tensors.Add(std::string(family.names.head_bias), {c.Outputs()}, 0.1f);
   WriteFileAtomically(folder / "config.json", text);
   WriteSafetensors(folder / "model.safetensors", tensors.views);
 }

@@ -84,6 +84,7 @@ Json Describe(const Model& model) {
             {"tied_embeddings", c.tied_embeddings}};
   if (c.projection > 0) json["projection"] = c.projection;
   if (c.SeesImages()) json.update({{"image_size", c.image_size}, {"patch_size", c.patch_size}});
+  if (c.registers > 0) json["registers"] = c.registers;
   if (!c.windows.empty()) json["windows"] = c.windows;
   for (int layer = 0; !c.kinds.empty() && layer < c.layers; ++layer) json["kinds"].push_back(KindText(c, layer));
   if (c.scan_channels > 0)

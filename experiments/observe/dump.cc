@@ -15,7 +15,7 @@ namespace {
 class DumpWriter : public SiteVisitor {
  public:
   DumpWriter(Hdf5Writer& file, const ModelConfig& config, int64_t T, const std::set<std::string>& sites)
-      : file_(file), heads_(config.heads), T_(T), sites_(sites) {}
+      : file_(file), heads_(config.heads), T_(T), pools_(config.pools), sites_(sites) {}
 
   bool Wants(Site site, std::optional<int>) const override { return sites_.contains(std::string(Name(site))); }
 
@@ -23,6 +23,8 @@ class DumpWriter : public SiteVisitor {
     const std::string name = std::string(Name(block.site)) + (block.layer ? Formatted(".{}", *block.layer) : "");
     if (block.site == Site::kAttnLogits) {
       WriteLogits(name, block);
+    } else if (pools_ && block.site == Site::kFinalNorm) {
+      file_.WriteAt(name, block.sequence * block.stride, block.stride, block.values);
     } else {
       file_.WriteAt(name, (block.sequence * T_ + block.first_row) * block.stride, block.rows * block.stride,
                     block.values);
@@ -39,14 +41,15 @@ class DumpWriter : public SiteVisitor {
 
   Hdf5Writer& file_;
   const int64_t heads_, T_;
+  const bool pools_;
   const std::set<std::string>& sites_;
 };
 
 void CreateDatasets(Hdf5Writer& file, const ModelConfig& c, int64_t B, int64_t T, const std::set<std::string>& sites) {
-  const int64_t E = c.hidden, V = c.Outputs(), H = c.heads;
-  if (sites.contains("logits")) file.CreateDataset("logits", DType::kF32, {B, T, V});
+  const int64_t E = c.hidden, V = c.Outputs(), H = c.heads, states = c.pools ? 1 : T;  // after the layers
+  if (sites.contains("logits")) file.CreateDataset("logits", DType::kF32, {B, states, V});
   if (sites.contains("embed")) file.CreateDataset("embed", DType::kF32, {B, T, E});
-  if (sites.contains("final_norm")) file.CreateDataset("final_norm", DType::kF32, {B, T, E});
+  if (sites.contains("final_norm")) file.CreateDataset("final_norm", DType::kF32, {B, states, E});
   for (int i = 0; i < c.layers; ++i) {
     if (sites.contains("layer_out")) file.CreateDataset(Formatted("layer_out.{}", i), DType::kF32, {B, T, E});
     if (sites.contains("attn_logits") && c.KeysLayer(i) >= 0)
@@ -89,6 +92,8 @@ void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequenc
   }
 
   if (IsBaseFile(out)) {
+    if (c.pools)
+      Fail("dump: got {}, which gives one row for an image, expected a language model; try a name.h5", c.family);
     const BaseShape shape{T, c.Outputs(), B};
     return WriteBase(model, run, sequences, shape, {out, shape, ids}, progress);
   }
@@ -109,9 +114,10 @@ void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequenc
   visitors.push_back(&writer);
   ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t begin) {
     if (!sites.contains("logits")) return;
-    std::vector<int64_t> rows(batch.Rows());
-    for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int64_t>(i);
-    const int64_t V = c.Outputs(), first = static_cast<int64_t>(begin) * T;
+    const int64_t step = c.pools ? T : 1;  // from one state after the layers to the next
+    std::vector<int64_t> rows;
+    for (int64_t row = step - 1; row < batch.Rows(); row += step) rows.push_back(row);
+    const int64_t V = c.Outputs(), first = static_cast<int64_t>(begin) * T / step;
     model.VocabularyLogits(rows, [&](size_t i, const float* logits, int) {
       file.WriteAt("logits", (first + static_cast<int64_t>(i)) * V, V, logits);
     });

@@ -222,6 +222,31 @@ Checkpoint::Part Checkpoint::PartOf(const TensorView& whole, int64_t first, cons
   return {std::move(view), whole.name};
 }
 
+void Checkpoint::SplitColumns(const std::string& name, int64_t rows, const std::vector<Rows>& parts) {
+  const TensorView* const whole = Find(name);
+  if (whole == nullptr) return;
+  int64_t columns = 0;
+  for (const Rows& part : parts) columns += part.count;
+  if (whole->shape != std::vector{rows, columns})
+    Fail("{}: tensor '{}': got shape {}, expected {} from config.json", path_.string(), name, ShapeText(whole->shape),
+         ShapeText(std::vector{rows, columns}));
+  const size_t row_bytes = whole->bytes.size() / static_cast<size_t>(rows);
+  size_t begin = 0;
+  for (const Rows& part : parts) {
+    RefuseBoth(name, part.name);
+    const size_t size = row_bytes / static_cast<size_t>(columns) * static_cast<size_t>(part.count);
+    Part& made = parts_[part.name] = {.view = *whole, .whole = name};
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto from = whole->bytes.subspan(static_cast<size_t>(row) * row_bytes + begin, size);
+      made.copy.insert(made.copy.end(), from.begin(), from.end());
+    }
+    made.view.name = part.name, made.view.shape[1] = part.count, made.view.bytes = made.copy;
+    begin += size;
+  }
+  source_->Release(name);
+  split_.insert(name);
+}
+
 void Checkpoint::RefuseBoth(const std::string& stored, const std::string& name) const {
   if (Has(name)) Fail("{}: got tensors '{}' and '{}', expected one of them", path_.string(), stored, name);
 }

@@ -43,6 +43,8 @@ class Checkpoint {
     int64_t count = 0;
   };
   void Split(const std::string& name, const std::vector<Rows>& parts);
+  // As Split, of columns of a tensor [rows, columns], which are copied.
+  void SplitColumns(const std::string& name, int64_t rows, const std::vector<Rows>& parts);
 
   // Shows a tensor [experts, in, out], or another tool's matrix [experts out, in], as a matrix [out, in] for each
   // expert; and a tensor [experts, out] as their vectors. There is a name for each. Throws Error for other shapes.
@@ -70,6 +72,7 @@ class Checkpoint {
   struct Part {
     TensorView view;
     std::string whole;
+    std::vector<std::byte> copy = {};  // of columns
   };
   void RefuseBoth(const std::string& stored, const std::string& name) const;
   static Part PartOf(const TensorView& whole, int64_t first, const Rows& rows);

@@ -94,9 +94,14 @@ class CompressedJob {
     if (values.empty() && codes.empty()) return;  // no biases
     if (values.size() == fused.parts.size()) {
       if (sites.contains(fused.parts.front().name)) ignored_.push_back(ModuleName(fused.name));
-      tensors_.push_back(JoinedTensor(fused.name, values, joined_.emplace_back()));
+      tensors_.push_back(JoinedTensor(fused, values, joined_.emplace_back()));
       return;
     }
+    if (fused.rows_of_columns > 0)
+      Fail(
+          "{}: to compressed-tensors: got codes of columns of '{}', expected a matrix for each part; try --to "
+          "dequantized",
+          path_.string(), fused.name);
     const std::optional<QuantizedMatrixBuffer> joined =
         alike && codes.size() == fused.parts.size() && !has_scale_of_tensor ? JoinedMatrix(codes) : std::nullopt;
     if (!joined)

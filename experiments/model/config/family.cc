@@ -131,4 +131,14 @@ MatrixShape ShapeOf(Site weight, const ModelConfig& c) {
   return {c.Outputs(), c.hidden};
 }
 
+std::vector<int64_t> LeadingShape(const ModelConfig& c) {
+  if (c.registers == 0) return {c.hidden};
+  return {1, c.registers, c.hidden};
+}
+
+std::vector<int64_t> PositionsShape(const ModelConfig& c) {
+  if (c.registers == 0) return {c.max_positions, c.hidden};
+  return {1, c.Patches(), c.hidden};
+}
+
 }  // namespace tare

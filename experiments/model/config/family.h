@@ -37,6 +37,7 @@ struct LinearPlace {
   // The stored tensor of which it is some rows, after those of the places before it; empty: it is a tensor of its own.
   // Checkpoints show the rows as TENSOR (experiments/model/linear/weights.h).
   std::string_view fused = {};
+  bool columns = false;  // whether it is some columns of that; the first of such places has the bias
   std::vector<LinearWeights> LayerWeights::* experts = nullptr;  // in the place of linear
   // The stored tensor [experts, in, out] of all experts, with TENSOR_bias [experts, out], where the experts are not
   // stored as tensors of their own. Checkpoints show each expert's (experiments/model/linear/weights.h).
@@ -72,9 +73,10 @@ struct VectorPlace {
 struct TensorNames {
   std::string_view embedding, final_norm, head;
   std::string_view layer;  // precedes a layer's number, which a dot follows
-  // If a family has them: a bias of the final norm; learned positions; for images the class token's row (the embedding
-  // is then that of patches), and a norm before the first layer.
+  // If a family has them: a bias of the final norm; learned positions; for images the rows before the patches, of the
+  // class token or registers (the embedding is then that of patches), and a norm before the first layer.
   std::string_view final_norm_bias, positions, class_row, input_norm;
+  std::string_view head_bias = {};
 };
 
 // What an orthogonal matrix may rotate (experiments/quantize/equivalent_weights.h). kStream: the residual stream, if
@@ -125,6 +127,10 @@ std::span<const Family* const> Families();
 // For families outside this library: call it from one thread before models are opened. The record must stay valid.
 void AddFamily(const Family& family);
 
+// The keys that the families read, made of a config.json of timm, which names an architecture instead of a model_type
+// (families/vit.cc). Throws Error for what Tare does not know.
+nlohmann::json FromTimm(const nlohmann::json& timm, const std::string& where);
+
 // Throws Error for an unknown name; `where` starts the message.
 const Family& FamilyNamed(std::string_view name, const std::string& where);
 const Family& FamilyOf(const ModelConfig& config);
@@ -156,5 +162,8 @@ struct MatrixShape {
   int64_t out = 0, in = 0;
 };
 MatrixShape ShapeOf(Site weight, const ModelConfig& config);  // of a linear layer; of one expert's
+// As stored: the rows before an image's patches (TensorNames::class_row), and learned positions.
+std::vector<int64_t> LeadingShape(const ModelConfig& config);
+std::vector<int64_t> PositionsShape(const ModelConfig& config);
 
 }  // namespace tare

@@ -94,16 +94,11 @@ LayerWeights LoadClipLayer(Weights& weights, const ModelConfig& c, int layer) {
   return w;
 }
 
-void NormStream(const LayerCall& call, std::string_view weight, std::string_view bias) {
-  const auto& vectors = call.weights.vectors;
-  LayerNormRows(call, vectors.at(weight), vectors.at(bias));
-}
-
 void ClipForward(const LayerCall& call) {
-  NormStream(call, kNorm1, kNorm1Bias);
+  LayerNormRows(call, kNorm1, kNorm1Bias);
   AttendNormed(call);
   AddDelta(call);
-  NormStream(call, kNorm2, kNorm2Bias);
+  LayerNormRows(call, kNorm2, kNorm2Bias);
   FeedForwardUngated(call);
   AddDelta(call);
 }

@@ -172,8 +172,7 @@ LayerWeights LoadPhi4FlashLayer(Weights& weights, const ModelConfig& c, int laye
 }
 
 void Phi4FlashForward(const LayerCall& call) {
-  const auto& vectors = call.weights.vectors;
-  LayerNormRows(call, vectors.at(kInputNorm), vectors.at(kInputNormBias));
+  LayerNormRows(call, kInputNorm, kInputNormBias);
   switch (call.config.Kind(call.layer)) {
     case LayerKind::kAttention:
     case LayerKind::kSharedAttention:
@@ -187,7 +186,7 @@ void Phi4FlashForward(const LayerCall& call) {
       break;
   }
   AddDelta(call);
-  LayerNormRows(call, vectors.at(kPostAttentionNorm), vectors.at(kPostNormBias));
+  LayerNormRows(call, kPostAttentionNorm, kPostNormBias);
   FeedForward(call);
   AddDelta(call);
 }

@@ -45,6 +45,10 @@ extern const Family kMixtral, kQwen3Moe;
 // projection into the width that both towers share, and its input is token ids or images.
 extern const Family kClipText, kClipVision, kDiffClipText, kDiffClipVision;
 
+// timm's vision transformers with registers and mean pooling: blocks as CLIP's, or parallel ones, whose attention and
+// feed-forward read one norm; standard and differential.
+extern const Family kVit, kDiffVit, kParallelVit, kDiffParallelVit;
+
 // A changed copy of the record or table.
 template <typename Record, typename Change>
 constexpr Record Changed(Record record, Change change) {

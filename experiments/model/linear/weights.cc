@@ -119,11 +119,16 @@ std::vector<FusedTensor> FusedTensors(const ModelConfig& config) {
     const auto first = std::ssize(all);
     for (const LinearPlace& place : LinearOf(family, config, layer)) {
       if (place.fused.empty()) continue;
+      const MatrixShape shape = ShapeOf(place.weight, config);
       for (const char* part : {".weight", ".bias"}) {
+        const bool bias = part[1] == 'b';
+        if (bias && place.columns && place.bias == nullptr) continue;
         const std::string name = LayerTensor(config, layer, place.fused) + part;
         auto found = std::find_if(all.begin() + first, all.end(), [&](const FusedTensor& t) { return t.name == name; });
         if (found == all.end()) found = all.insert(all.end(), {.name = name, .parts = {}});
-        found->parts.push_back({LayerTensor(config, layer, place.tensor) + part, ShapeOf(place.weight, config).out});
+        const bool columns = place.columns && !bias;
+        if (columns) found->rows_of_columns = shape.out;
+        found->parts.push_back({LayerTensor(config, layer, place.tensor) + part, columns ? shape.in : shape.out});
       }
     }
   }
@@ -151,7 +156,13 @@ std::vector<StackedTensor> StackedTensors(const ModelConfig& config) {
 
 void SplitFused(const ModelConfig& config, Checkpoint& files) {
   SplitMlxExperts(config, files);
-  for (const FusedTensor& fused : FusedTensors(config)) files.Split(fused.name, fused.parts);
+  for (const auto& [name, parts, rows] : FusedTensors(config)) {
+    if (rows > 0) {
+      files.SplitColumns(name, rows, parts);
+    } else {
+      files.Split(name, parts);
+    }
+  }
   for (const StackedTensor& stacked : StackedTensors(config)) {
     files.SplitMatrices(stacked.name, stacked.Parts(".weight"));
     files.SplitMatrices(stacked.name + ".weight", stacked.Parts(".weight"));  // as MXFP4 is read

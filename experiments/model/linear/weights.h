@@ -30,10 +30,11 @@ void SplitFused(const ModelConfig& config, Checkpoint& files);
 // Opens the checkpoint and splits its fused tensors.
 Checkpoint OpenSplit(const std::filesystem::path& path, const ModelConfig& config);
 
-// A fused tensor as stored, and the rows of its parts. FusedTensors lists the tensors of all layers.
+// A fused tensor as stored, and the rows, or columns, of its parts. FusedTensors lists the tensors of all layers.
 struct FusedTensor {
   std::string name;
   std::vector<Checkpoint::Rows> parts;
+  int64_t rows_of_columns = 0;  // of a tensor whose parts are columns; 0: they are rows
 };
 std::vector<FusedTensor> FusedTensors(const ModelConfig& config);
 

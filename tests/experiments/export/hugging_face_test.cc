@@ -96,7 +96,7 @@ TEST(JoinedRows, TensorsStandBelowEachOther) {
   const TensorView parts[]{{"a", DType::kF32, {2, 2}, std::as_bytes(std::span(a))},
                            {"b", DType::kF32, {1, 2}, std::as_bytes(std::span(b))}};
   AlignedBuffer<std::byte> memory;
-  const TensorView whole = JoinedTensor("ab", parts, memory);
+  const TensorView whole = JoinedTensor({.name = "ab", .parts = {}}, parts, memory);
   EXPECT_EQ(whole.name, "ab");
   EXPECT_EQ(whole.shape, (std::vector<int64_t>{3, 2}));
   std::vector<float> values(6);
