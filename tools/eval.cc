@@ -27,7 +27,7 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
   RequireEffect(command, any(&TaskKind::convention), {"--window", "--convention"}, "a task on texts");
   const bool texts = any(&TaskKind::by_position);
   RequireEffect(command, texts, {"--stride", "--tokens"}, "a task on a text");
-  RequireEffect(command, any([](const TaskKind* kind) { return !kind->of_towers; }), {"--cache"},
+  RequireEffect(command, any([](const TaskKind* kind) { return kind->of_texts; }), {"--cache"},
                 "a task on a text or on items");
   const bool items = any([](const TaskKind* kind) { return HasItems(*kind); });
   RequireEffect(command, items || any(&TaskKind::of_documents), {"--records"}, "a task with items or documents");

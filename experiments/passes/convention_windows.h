@@ -62,10 +62,11 @@ Convention ConventionNamed(std::string_view name);
 // "tare, llama.cpp, lm-eval or gptq"
 std::string ConventionNames();
 
-// The windows of a text, and what became of the options.
+// The windows of a text, and what became of the options. Of images (tasks/classify.h) each is a window.
 struct CutText {
   std::vector<ScoredSequence> sequences;
   WindowCut cut;
+  std::shared_ptr<const Images> images = {};  // for Model::Show
 };
 // "window", "stride" and "tokens" as asked for, and the convention's rules: which tokens of a text a result covers.
 Json RulesOf(const WindowOptions& options);

@@ -18,11 +18,14 @@ TokenInput IdsOf(const Images& images, const std::filesystem::path& path) {
 }
 
 TokenInput LoadModelInput(const std::filesystem::path& path, Model& model, const TextPart& part) {
-  const ModelConfig& config = model.config();
-  if (!config.SeesImages()) return LoadTokenInput(path, model.folder(), config.vocabulary, part);
-  const auto images = std::make_shared<const Images>(path, config);
-  model.Show(images);
-  return IdsOf(*images, path);
+  if (model.config().SeesImages()) model.Show(std::make_shared<const Images>(path, model.config()));
+  return LoadInput(path, model.folder(), model.config(), part);
+}
+
+TokenInput LoadInput(const std::filesystem::path& path, const std::filesystem::path& folder, const ModelConfig& config,
+                     const TextPart& part) {
+  if (config.SeesImages()) return IdsOf(Images(path, config), path);
+  return LoadTokenInput(path, folder, config.vocabulary, part);
 }
 
 Shard ParseShard(std::string_view option, std::string_view text) {

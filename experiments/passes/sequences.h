@@ -21,7 +21,10 @@ namespace tare {
 // The sequences of ids that stand for a vision tower's images, which are in the file at `path`.
 TokenInput IdsOf(const Images& images, const std::filesystem::path& path);
 
-// Loads the ids; for a vision tower, also shows the model the images. part: the part of a text to load.
+// Loads the ids for the model in the folder. part: the part of a text to load.
+TokenInput LoadInput(const std::filesystem::path& path, const std::filesystem::path& folder, const ModelConfig& config,
+                     const TextPart& part = {});
+// As LoadInput; a model of images is also shown them.
 TokenInput LoadModelInput(const std::filesystem::path& path, Model& model, const TextPart& part = {});
 
 // One of several equal parts of a job or a text, as options name it: "2/5" is the third of five.

@@ -5,34 +5,13 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/arrays/array_file.h"
-#include "experiments/tasks/groups.h"
+#include "experiments/tasks/classify.h"
 #include "experiments/tasks/items/lines.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
-
-// Integers [.., columns] of an array with so many dimensions; columns: its last, or 1.
-struct Integers {
-  std::vector<int64_t> shape, values;
-};
-Integers ReadIntegers(const std::filesystem::path& path, const std::string& name, size_t dimensions) {
-  const std::string where = path.string() + ": " + name;
-  const std::unique_ptr<ArrayFile> file = ArrayFile::Open(path);
-  const ArrayInfo* const found = file->Find(name);
-  if (found == nullptr) Fail("{}: missing; expected integers of {} dimensions", where, dimensions);
-  if (found->shape.size() != dimensions || !IsInteger(found->dtype) || std::ranges::contains(found->shape, 0))
-    Fail("{}: got {} of {} dimensions, expected integers of {}", where, Name(found->dtype), found->shape.size(),
-         dimensions);
-  int64_t count = 1;
-  for (const int64_t n : found->shape) count *= n;
-  Integers integers{found->shape, {}};
-  const ArrayValues values = file->Values(*found);
-  for (int64_t i = 0; i < count; ++i) integers.values.push_back(values.Integer(i));
-  return integers;
-}
 
 // A sequence, which of its rows is the embedding, and where it is in the file.
 struct Item {
@@ -103,14 +82,6 @@ std::vector<int64_t> BestRanks(const Embeddings& a, const Embeddings& b, const s
   return ranks;
 }
 
-// name, name_stderr, name_outcomes: ranks below k.
-void AddShareBelow(const std::vector<int64_t>& ranks, int64_t k, const std::string& name, Json& figures) {
-  std::string outcomes;
-  for (const int64_t rank : ranks) outcomes += rank < k ? '1' : '0';
-  AddShare(figures, name, outcomes);
-  figures[name + "_outcomes"] = outcomes;
-}
-
 // Prompts of one image are not independent of each other: image_right and image_right5, how many of each image's
 // prompts find it, and image_prompts, how many it has (only images with prompts).
 void AddByImage(const std::vector<int64_t>& ranks, const std::vector<int64_t>& labels,
@@ -147,22 +118,6 @@ OtherSide RunOther(const std::filesystem::path& file, const Model& of, const Tas
   return {EmbedAll(other, {}, file, options.windows, {}), other.files().ContentHash()};
 }
 
-// Labels, all below `below`, of the images or prompts that were embedded.
-std::vector<int64_t> LabelsOf(const std::filesystem::path& file, const Embeddings& items, const char* of_what,
-                              int64_t below) {
-  const std::vector<int64_t> all = ReadIntegers(file, "labels", 1).values;
-  std::vector<int64_t> labels;
-  for (const size_t place : items.places) {
-    if (place >= all.size())
-      Fail("{}: labels: got {}, expected one for each of {} {}", file.string(), all.size(), items.places.back() + 1,
-           of_what);
-    if (all[place] < 0 || all[place] >= below)
-      Fail("{}: labels: index {}: got {}, expected 0 to {}", file.string(), place, all[place], below - 1);
-    labels.push_back(all[place]);
-  }
-  return labels;
-}
-
 // The figures of both sides' embeddings.
 using Compare = Json (*)(const std::filesystem::path& file, const Embeddings& images, const Embeddings& prompts);
 
@@ -182,7 +137,7 @@ RunTask Contrast(const std::filesystem::path& file, const Model& of, const TaskO
 }
 
 Json Classify(const std::filesystem::path& file, const Embeddings& images, const Embeddings& prompts) {
-  const std::vector<int64_t> labels = LabelsOf(file, images, "images", prompts.rows());
+  const std::vector<int64_t> labels = LabelsOf(file, images.places, "images", prompts.rows());
   std::vector<std::vector<int64_t>> own;
   for (const int64_t label : labels) own.push_back({label});
   const std::vector<int64_t> ranks = BestRanks(images, prompts, own);
@@ -193,7 +148,7 @@ Json Classify(const std::filesystem::path& file, const Embeddings& images, const
 }
 
 Json Retrieve(const std::filesystem::path& file, const Embeddings& images, const Embeddings& prompts) {
-  const std::vector<int64_t> labels = LabelsOf(file, prompts, "prompts", images.rows());
+  const std::vector<int64_t> labels = LabelsOf(file, prompts.places, "prompts", images.rows());
   std::vector<std::vector<int64_t>> of_prompt, of_image(static_cast<size_t>(images.rows()));
   for (size_t prompt = 0; prompt < labels.size(); ++prompt) {
     of_prompt.push_back({labels[prompt]});
@@ -246,6 +201,7 @@ constexpr TaskKind OfTowers(std::string_view name, std::string_view what, declty
           .count = "images",
           .unit = "image",
           .how = HowContrast,
+          .of_texts = false,
           .of_towers = true,
           .beside = OtherTower};
 }
@@ -291,15 +247,6 @@ Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::
     Report(progress, end, std::ssize(items), images ? "images" : "prompts");
   }
   return all;
-}
-
-int64_t RankOf(std::span<const float> cosines, int64_t own) {
-  int64_t rank = 0;
-  for (int64_t i = 0; i < std::ssize(cosines); ++i) {
-    const float x = cosines[static_cast<size_t>(i)], mine = cosines[static_cast<size_t>(own)];
-    rank += x > mine || (x == mine && i < own) ? 1 : 0;
-  }
-  return rank;
 }
 
 constexpr TaskKind kZeroShotTask =

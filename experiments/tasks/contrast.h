@@ -35,7 +35,4 @@ Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::
 // The tower named in the options, else the one in the folder of the same name with text for vision, or vision for text.
 std::filesystem::path OtherTower(const Model& tower, const TaskOptions& options);
 
-// The number of columns that rank before `own` in a row of cosines.
-int64_t RankOf(std::span<const float> cosines, int64_t own);
-
 }  // namespace tare

@@ -8,7 +8,7 @@
 
 #include "experiments/passes/convention_windows.h"
 #include "experiments/significance/mean_error.h"
-#include "experiments/tasks/perplexity.h"
+#include "experiments/tasks/classify.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"
@@ -43,7 +43,8 @@ TokenDivergence CompareTokens(std::span<const float> logits, std::span<float> of
                         .same_top = std::ranges::max_element(logits) - logits.begin() ==
                                     std::ranges::max_element(of_reference) - of_reference.begin(),
                         .context = predicted.contexts[at],
-                        .window = predicted.windows[at]};
+                        .window = predicted.windows[at],
+                        .rank = RankOf(logits, predicted.targets[at])};
   // sum p (ln p - ln q) = mean of (logits of p - logits of q) under p, less the difference of their totals.
   thread_local std::vector<float> differences;
   differences.assign(of_reference.begin(), of_reference.end());
@@ -134,24 +135,29 @@ MeanAndError RatioOf(const MeanAndError& log_ratio) {
 }
 
 RunTask ReadDivergence(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  CutText text = CutFileByConvention(file, of, options.windows);
+  const bool labelled = of.config().pools;
+  CutText text =
+      labelled ? LabelledImages(file, of.config(), options.windows) : CutFileByConvention(file, of, options.windows);
   const std::shared_ptr<Model> reference = ReferenceOf(of, options);
   std::shared_ptr<ReferenceStates> states;  // null: they would take too much memory
   const TaskSize size = SizeOf(text.sequences);
   const ModelConfig& config = reference->config();
-  if (size.whole * config.vocabulary <= kMostKept) {
+  const auto scored = static_cast<int64_t>(ScoredTokens(text.sequences).size());
+  if (scored * config.vocabulary <= kMostKept) {
     states = std::make_shared<ReferenceStates>(ReferenceStates::Of::kLogits);
-  } else if (size.whole * config.hidden <= kMostKept) {
+  } else if (scored * config.hidden <= kMostKept) {
     states = std::make_shared<ReferenceStates>(ReferenceStates::Of::kFinalNorm);
   }
   auto body = [text = std::move(text), reference, states, from_itself = options.reference.empty()](
                   Model& model, PlanRun& run, const Progress& progress) {
     const bool same = from_itself && run.plan().empty() && !run.cache();
+    model.Show(text.images);
+    reference->Show(text.images);
     const std::vector<TokenDivergence> tokens =
         MeasureDivergence(model, run.Begin(model, progress), same ? model : *reference, text.sequences, run.cache(),
                           progress, states.get());
-    TaskResult result = DivergenceResult(tokens);
-    if (!result.of_text.is_null()) result.of_text.update(CutFigures(text.cut));
+    TaskResult result = DivergenceResult(tokens, text.images ? ClassFigures : PerplexityFigures);
+    if (!result.of_text.is_null() && !text.images) result.of_text.update(CutFigures(text.cut));
     result.figures["reference_sha256"] = reference->files().ContentHash();
     AddTaken(text.cut, result.figures);
     return result;
@@ -262,11 +268,16 @@ std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options) 
   if (reference->config().vocabulary != of.config().vocabulary)
     FailUsage("--reference: got {} with a vocabulary of {}, expected {} as of {}", reference->Name(),
               reference->config().vocabulary, of.config().vocabulary, of.Name());
-  if (!options.reference.empty()) RequireSamePieces(of.folder(), options.reference);
+  const ModelConfig &a = reference->config(), &b = of.config();
+  if (std::tie(a.pools, a.image_size, a.patch_size, a.registers) !=
+      std::tie(b.pools, b.image_size, b.patch_size, b.registers))
+    FailUsage("--reference: got {}, which reads another input than {}", reference->Name(), of.Name());
+  if (!options.reference.empty() && !a.pools) RequireSamePieces(of.folder(), options.reference);
   return reference;
 }
 
-TaskResult DivergenceResult(const std::vector<TokenDivergence>& tokens) {
+TaskResult DivergenceResult(const std::vector<TokenDivergence>& tokens,
+                            std::optional<Json> (*of)(const std::vector<TokenLoss>&)) {
   if (tokens.empty()) Fail("divergence: the input leaves no token to predict; expected at least two tokens");
   const Divergence d = DivergenceOf(tokens);
   if (!std::isfinite(d.kld.mean) || !std::isfinite(d.log_ratio.mean))
@@ -300,8 +311,8 @@ TaskResult DivergenceResult(const std::vector<TokenDivergence>& tokens) {
     Add(range, "perplexity_ratio", RatioOf(of_range.log_ratio));
   }
   std::vector<TokenLoss> own;
-  for (const TokenDivergence& t : tokens) own.push_back({t.loss, t.context, t.window});
-  return {.figures = std::move(json), .records = {}, .of_text = PerplexityFigures(own).value_or(Json())};
+  for (const TokenDivergence& t : tokens) own.push_back({t.loss, t.context, t.window, t.rank});
+  return {.figures = std::move(json), .records = {}, .of_text = of(own).value_or(Json())};
 }
 
 constexpr TaskKind kDivergenceTask{.name = "divergence",
@@ -315,6 +326,7 @@ constexpr TaskKind kDivergenceTask{.name = "divergence",
                                    .how = HowDivergence,
                                    .by_position = "by_context",
                                    .reference = true,
-                                   .compares = true};
+                                   .compares = true,
+                                   .of_images = true};
 
 }  // namespace tare

@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "experiments/tasks/perplexity.h"
 #include "experiments/tasks/task.h"
 
 namespace tare {
@@ -29,6 +30,7 @@ struct TokenDivergence {
   bool same_top = false;      // whether both have the same most likely token
   int64_t context = 0;        // number of context tokens
   size_t window = 0;          // which one scored it, in the order of the text
+  int64_t rank = 0;           // of the token by q (RankOf)
 };
 
 struct MeanAndError {
@@ -76,8 +78,9 @@ std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visito
                                                ReferenceStates* states = nullptr);
 
 // The task's figures of these tokens, in the order of the text, with sums of each window, in which runs can be paired;
-// and of_text, those of the perplexity of the model under test, null if it is not finite. Throws Error for no tokens,
-// and for a mean that is not finite.
-TaskResult DivergenceResult(const std::vector<TokenDivergence>& tokens);
+// and of_text, those of the model under test by `of` (PerplexityFigures, ClassFigures), null if they are not finite.
+// Throws Error for no tokens, and for a mean that is not finite.
+TaskResult DivergenceResult(const std::vector<TokenDivergence>& tokens,
+                            std::optional<Json> (*of)(const std::vector<TokenLoss>&) = PerplexityFigures);
 
 }  // namespace tare

@@ -8,6 +8,7 @@
 
 #include "experiments/passes/convention_windows.h"
 #include "experiments/significance/mean_error.h"
+#include "experiments/tasks/classify.h"
 #include "experiments/tasks/divergence.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"
@@ -187,7 +188,8 @@ std::vector<TokenLoss> MeasureLosses(Model& model, SiteVisitors visitors, const 
     model.VocabularyLogits(predicted.rows, [&](size_t i, const float* logits, int) {
       const double loss =
           LogSumExp(logits, model.config().vocabulary) - static_cast<double>(logits[predicted.targets[i]]);
-      tokens[predicted.places[i]] = {loss, predicted.contexts[i], predicted.windows[i]};
+      const int64_t rank = RankOf({logits, static_cast<size_t>(model.config().vocabulary)}, predicted.targets[i]);
+      tokens[predicted.places[i]] = {loss, predicted.contexts[i], predicted.windows[i], rank};
     });
   };
   ForwardThroughCaches(model, visitors, sequences, cache, progress, score);

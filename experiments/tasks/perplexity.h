@@ -21,6 +21,7 @@ struct TokenLoss {
   double loss = 0;      // -ln p(token), nats
   int64_t context = 0;  // tokens before it
   size_t window = 0;    // which one scored it
+  int64_t rank = 0;     // of the token by its probability (RankOf)
 };
 // Losses of the scored tokens, in the order of the text.
 // cache: tokens pass through one, as decoding would see the text; nothing: through ordinary forward passes.

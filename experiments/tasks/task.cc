@@ -5,6 +5,7 @@
 #include <set>
 
 #include "experiments/tasks/choice.h"
+#include "experiments/tasks/classify.h"
 #include "experiments/tasks/contrast.h"
 #include "experiments/tasks/divergence.h"
 #include "experiments/tasks/documents.h"
@@ -20,9 +21,9 @@ namespace tare {
 namespace {
 
 // Those that a model runs, and last what only logs of another program have.
-constexpr const TaskKind* kTasks[] = {&kPerplexityTask,    &kChoiceTask,         &kDivergenceTask, &kZeroShotTask,
-                                      &kLogLikelihoodTask, &kLongPerplexityTask, &kDocumentsTask,  &kRetrievalTask,
-                                      &kGenerateTask,      &kMetricTask};
+constexpr const TaskKind* kTasks[] = {&kPerplexityTask, &kChoiceTask,        &kDivergenceTask,     &kZeroShotTask,
+                                      &kClassifyTask,   &kLogLikelihoodTask, &kLongPerplexityTask, &kDocumentsTask,
+                                      &kRetrievalTask,  &kGenerateTask,      &kMetricTask};
 
 [[noreturn]] void FailForFile(const std::filesystem::path& file, std::string_view list) {
   if (std::filesystem::is_directory(file))
@@ -199,13 +200,19 @@ void CheckCache(const std::vector<TaskSpec>& specs, const std::optional<CachePla
 
 std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& model, const TaskOptions& options) {
   std::vector<Task> tasks;
-  const bool tower = model.config().projection > 0;
-  const auto serves = [&](const TaskKind& kind) { return kind.of_towers == tower; };
+  const ModelConfig& config = model.config();
+  const bool tower = config.projection > 0;
+  const auto serves = [&](const TaskKind& kind) {
+    return tower ? kind.of_towers : config.pools ? kind.of_images : kind.of_texts;
+  };
   for (const TaskSpec& spec : specs) {
     const TaskKind& kind = *spec.kind;
     if (!serves(kind))
-      FailUsage("--tasks: got {} for {}, a {}; expected a task of {}: {}", kind.name, model.Name(),
-                model.config().family, tower ? "CLIP's towers" : "language models", TasksThat(serves));
+      FailUsage("--tasks: got {} for {}, a {}; expected a task of {}: {}", kind.name, model.Name(), config.family,
+                tower          ? "CLIP's towers"
+                : config.pools ? "classifiers of images"
+                               : "language models",
+                TasksThat(serves));
     const std::string other = kind.beside ? HashOfTower(kind.beside(model, options)) : "";
     tasks.push_back({spec, Sha256OfFile(spec.file), other, kind.read(spec.file, model, options)});
   }

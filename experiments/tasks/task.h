@@ -136,7 +136,8 @@ struct TaskKind {
   bool compares = false;               // with it; then there is nothing to measure if that is the same model
   const TaskKind* compared = nullptr;  // the task that compares the same file with a reference, or none
   bool of_documents = false;           // each with a record, though without outcomes
-  bool of_towers = false;              // only for CLIP's towers, which have no vocabulary logits
+  // The models that it is for: language models, CLIP's towers, classifiers of images.
+  bool of_texts = true, of_towers = false, of_images = false;
   // The second model that the task runs, if any.
   std::filesystem::path (*beside)(const Model& model, const TaskOptions& options) = nullptr;
 };

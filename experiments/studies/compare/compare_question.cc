@@ -46,7 +46,7 @@ void RefuseUnusableWindows(const SweepOptions& options, int64_t attributed) {
   const ModelConfig config = LoadConfig(folder);
   WindowOptions windows = options.windows;
   // The attribution takes no more of them.
-  const TokenInput input = LoadTokenInput(TextOf(options.tasks), folder, config.vocabulary, windows.NeededOf(config));
+  const TokenInput input = LoadInput(TextOf(options.tasks), folder, config, windows.NeededOf(config));
   CutDisjoint(input, config, windows);
   windows.tokens = attributed;
   CutSequences(input, config, windows);

@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "experiments/tasks/classify.h"
 #include "experiments/tasks/items/lines.h"
 #include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
