@@ -27,8 +27,8 @@ void CheckLengths(const TokenBatch& batch, const ModelConfig& config) {
     if (const int most = std::max(config.max_positions, config.positions_reached); tokens > most)
       Fail("sequence {}: got {} tokens, expected at most max_position_embeddings {}", s.index, tokens, most);
     if (config.pools && tokens != config.max_positions)
-      Fail("sequence {}: got {} tokens, expected the {} of a whole image; try it without --window", s.index, tokens,
-           config.max_positions);
+      Fail("sequence {}: got {} tokens, expected the {} of a whole image; try --limit for fewer images", s.index,
+           tokens, config.max_positions);
     if (!config.causal && tokens > config.positions_reached)
       Fail("sequence {}: got {} tokens, expected at most {}: windows in both directions are not supported", s.index,
            tokens, config.positions_reached);

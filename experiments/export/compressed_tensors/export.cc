@@ -99,8 +99,8 @@ class CompressedJob {
     }
     if (fused.rows_of_columns > 0)
       Fail(
-          "{}: to compressed-tensors: got codes of columns of '{}', expected a matrix for each part; try --to "
-          "dequantized",
+          "{}: to compressed-tensors: got codes of columns of '{}', expected a matrix for each part; try "
+          "--format safetensors",
           path_.string(), fused.name);
     const std::optional<QuantizedMatrixBuffer> joined =
         alike && codes.size() == fused.parts.size() && !has_scale_of_tensor ? JoinedMatrix(codes) : std::nullopt;

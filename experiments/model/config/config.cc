@@ -240,7 +240,8 @@ std::string KindText(const ModelConfig& config, int layer) {
 ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   nlohmann::json json = ParseJson(text, where);
   if (!json.is_object()) Fail("{}: not a JSON object; try saving the checkpoint again", where);
-  if (!json.contains("model_type") && json.contains("architecture")) json = FromTimm(json, where);
+  if (const ConfigKeys given(json, where); given.Has("architecture") && !given.Has("model_type"))
+    json = FromTimm(json, where);
   const ConfigKeys keys(json, where);
   ModelConfig c;
   const std::string type = keys.Text("model_type"), key = where + ": model_type";

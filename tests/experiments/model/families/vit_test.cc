@@ -132,6 +132,19 @@ TEST(VitTest, PlansChangeEverySite) {
   }
 }
 
+// As simulated: the integers are the same, and sums differ by their order. 8 bits move logits by some percent.
+TEST(VitTest, AttentionRunsOnTheIntegerKernels) {
+  for (const char* name : {"vit-wee", "vit-dwee", "vit-pwee", "vit-dpwee"}) {
+    VitPass pass(name);
+    const std::vector<float> plain = pass.Logits({});
+    const Plan plan = Plan::Parse("q=int8/token,k=int8/token,probs=u8/block64,v=int8/block64.channel");
+    PlanRun run(plan, Carrying::kExecuted, ModelSitesOf(pass.model));
+    const std::vector<float> executed = pass.Logits(run.Begin(pass.model));
+    EXPECT_NE(executed, plain) << name;
+    EXPECT_TRUE(AllNear(executed, plain, 0.1)) << name;
+  }
+}
+
 ModelConfig Parsed(const Json& changes) {
   Json json = ReadJson(GoldenFolder("vit-dwee") / "config.json");
   json.merge_patch(changes);
