@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include "experiments/plan/resolved_plan.h"
+#include "experiments/plan/shared_scales.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/message.h"
@@ -60,7 +61,8 @@ MeasuredFormat ParseOne(std::string_view text) {
         "--formats '{}': got '{}', expected int8, int6, int4, int3 or int2 (probs take u8, u6, u4), fp8e4m3, fp8e5m2, "
         "nf4, nvfp4 or one of MX, as mxfp4{}",
         text, text.substr(0, slash), NearestTaken(text.substr(0, slash)));
-  if (!granularity || granularity->kind == Kind::kBlockChannel || granularity->kind == Kind::kHeads)
+  if (!granularity || granularity->kind == Kind::kBlockChannel || granularity->kind == Kind::kHeads ||
+      ScalesOfTokens(granularity->kind) > 0)
     FailUsage("--formats '{}': expected one scale per tensor, head, channel, row, token, group<N> or block<N>", text);
   return {*format, *granularity, Formatted("{}/{}", Name(*format), Name(*granularity))};
 }

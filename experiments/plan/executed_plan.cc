@@ -67,10 +67,10 @@ FloatHeads<const float> Rotated(const FloatHeads<const float>& x, const Hadamard
   return ReadOnly(rotated);
 }
 
-const float* MeanOf(const FloatHeads<const float>& x, bool smooth, std::vector<float>& mean) {
+const float* MeanOf(const FloatHeads<const float>& x, const std::optional<MeanOver>& smooth, std::vector<float>& mean) {
   if (!smooth) return nullptr;
   mean.resize(static_cast<size_t>(x.heads) * static_cast<size_t>(x.width));
-  MeanOfPrefix(x, mean.data());
+  MeanOfPrefix(x, mean.data(), *smooth == MeanOver::kAll ? x.tokens : kSmoothingTokens);
   return mean.data();
 }
 

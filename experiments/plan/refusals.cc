@@ -34,14 +34,14 @@ constexpr Trait Not = [](const Rule& rule, const ModelSites& model) { return !tr
 constexpr Trait kSmooth = Has<&RuleOptions::smooth>, kSketch = Has<&RuleOptions::sketch>,
                 kSink = Has<&RuleOptions::sink>, kKeep = Has<&RuleOptions::keep>,
                 kOutliers = Has<&RuleOptions::outliers>, kStatic = Has<&RuleOptions::static_scale>,
-                kMse = Has<&RuleOptions::mse>, kPrerotary = Has<&RuleOptions::prerotary>,
+                kMse = Has<&RuleOptions::mse>, kPrerotary = Has<&RuleOptions::prerotary>, kTop = Has<&RuleOptions::top>,
                 kUnnormalized = Has<&RuleOptions::unnormalized>, kMaxShift = Has<&RuleOptions::max_shift>;
 
 bool HasOption(const Rule& rule, const ModelSites&) { return rule.options != RuleOptions{}; }
 bool Clips(const Rule& rule, const ModelSites&) { return rule.options.percentile || rule.options.mse; }
 bool ClipsOrIsStatic(const Rule& rule, const ModelSites&) { return rule.options.HasClip(); }
-bool IsStaticOrHasPercentile(const Rule& rule, const ModelSites&) {
-  return rule.options.static_scale || rule.options.percentile;
+bool IsStaticOrHasPercentileOrTop(const Rule& rule, const ModelSites&) {
+  return rule.options.static_scale || rule.options.percentile || rule.options.top;
 }
 
 // What changes values before they are rounded.
@@ -63,9 +63,9 @@ bool IsNoInputOfKernels(const Rule& rule, const ModelSites&) {
 
 // Scales.
 constexpr Trait kWhole = Per<Kind::kTensor, Kind::kHead>, kByChannel = Per<Kind::kChannel>,
-                kOverTokens = Per<Kind::kChannel, Kind::kBlockChannel>;
+                kOverTokens =
+                    Per<Kind::kChannel, Kind::kBlockChannel, Kind::kTokens, Kind::kTokensBy8, Kind::kTokensBy4x2>;
 
-bool HasScaleOfTensor(const Rule& rule, const ModelSites&) { return HasTensorScale(rule); }
 bool HasScaleOfAll(const Rule& rule, const ModelSites& model) { return kWhole(rule, model) || HasTensorScale(rule); }
 bool IsSurveyed(const Rule& rule, const ModelSites&) { return NeedsSurvey(rule); }
 bool HasOtherBlocks(const Rule& rule, const ModelSites&) {
@@ -87,6 +87,10 @@ bool HasEnds(const Rule& rule, const ModelSites&) { return HasOffset(rule.format
 bool HasNoIntegers(const Rule& rule, const ModelSites&) { return !IsInteger(rule.format); }
 bool HasOtherCodes(const Rule& rule, const ModelSites&) {
   return !std::ranges::contains(std::array{Format::kInt8, Format::kInt6, Format::kInt4}, rule.format);
+}
+
+bool HasNoTop(const Rule& rule, const ModelSites&) {
+  return rule.format.scale != ScaleType::kF32 || rule.options.top > Info(rule.format).Largest();
 }
 
 // Sites and models.
@@ -140,15 +144,19 @@ constexpr Refusal kRefusals[] = {
     Row(Use::kAny, {HasZero, Clips}, "a clip with a zero point", "no options, as both ends of a group have a code",
         "int8, int6 or int4"),
     // Scales of keys and values with an offset follow from both ends of the values at hand.
-    Row(Use::kAny, {HasEnds, IsOfValues, IsStaticOrHasPercentile}, "{format} with +static or +p",
+    Row(Use::kAny, {HasEnds, IsOfValues, IsStaticOrHasPercentileOrTop}, "{format} with +static, +p or +top",
         "ends of the values themselves, or +mse", "it without this option"),
     Row(Use::kAny, {HasEnds, IsOfValues, kWhole}, "{format} with {scale}", kPart, "token"),
     Row(Use::kAny, {Covers<CodeRange::kMin>, IsOfValues, kOverTokens, kKeep},
         "{format} with +keep, which would put a 0 into the range", "+zero", "it with +zero"),
     Row(Use::kAny, {Covers<CodeRange::kFull>, IsOfValues, kStatic, kMse}, "+full with +static and +mse",
         "one of the two, as statistics are of magnitudes", "it without +mse"),
-    Row(Use::kAny, {kSmooth, kWhole}, "+smooth with {scale}", kPart, "token+smooth"),
-    Row(Use::kAny, {kSmooth, HasScaleOfTensor}, "+smooth with a scale per tensor", "none", "mxfp4+smooth"),
+    Row(Use::kAny, {kSmooth, kStatic, kWhole}, "+smooth with +static and {scale}",
+        "one of the two, as statistics are of the values themselves", "it without +static"),
+    Row(Use::kAny, {kTop, HasNoTop}, "{options} with {format}", "at most {largest}, and a scale in f32",
+        "fp8e4m3/row+top256"),
+    Row(Use::kAny, {kTop, kMse}, "+top with +mse", "one of the two, as each says what becomes the largest code",
+        "it without +mse"),
     Row(Use::kAny, {kStatic, ChangesValues}, "+static with {changes}",
         "scales of what is rounded: statistics are of the values themselves", "it without +static"),
     Row(Use::kAny, {kStatic, Not<kWhole>, Not<kByChannel>}, "+static with {scale}", "one per tensor, head or channel",
@@ -201,6 +209,7 @@ constexpr std::pair<std::string_view, Word> kWords[] = {
     {"{format}", [](const Rule& rule, const ModelSites&) { return Name(rule.format); }},
     {"{options}", [](const Rule& rule, const ModelSites&) { return TextOf(rule.options); }},
     {"{changes}", [](const Rule& rule, const ModelSites&) { return TextOf(Changes(rule.options)); }},
+    {"{largest}", [](const Rule& rule, const ModelSites&) { return Formatted("{}", Info(rule.format).Largest()); }},
     {"{n}", [](const Rule& rule, const ModelSites&) { return Formatted("{}", rule.granularity.n); }},
     {"{family}", [](const Rule&, const ModelSites& model) { return model.family; }},
     {"{why}", [](const Rule&, const ModelSites& model) { return model.no_prerotary; }},

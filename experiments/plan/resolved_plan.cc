@@ -16,6 +16,9 @@ namespace {
 
 using Kind = Granularity::Kind;
 
+// Sites whose rows have a head's width.
+constexpr std::array kOfHeads{Site::kQ, Site::kK, Site::kV, Site::kCacheK, Site::kCacheV};
+
 // All weights of linear layers, in the order in which they are checked.
 std::vector<Site> LinearWeights() {
   std::vector<Site> all{Site::kLmHeadW, Site::kLambdaProjW};
@@ -52,13 +55,13 @@ std::string RotationText(const Hadamard* rotation) {
   return TextOf(RuleOptions{.hadamard = RotatedRuns{rotation->run() == rotation->size() ? 0 : run}});
 }
 
-// Refuses a rotation that is not known of rows of so many weights, and of their inputs.
-void CheckRotation(const Rule* rule, const SiteKey& weight, int64_t in) {
+// Refuses a rotation that is not known of rows of so many values.
+void CheckRotation(const Rule* rule, const SiteKey& place, int64_t in) {
   if (rule == nullptr) return;
   try {
     rule->options.Rotation(in);
   } catch (const Error& error) {
-    FailUsage("plan rule '{}': {}: {}", rule->text, TextOf(weight), error.what());
+    FailUsage("plan rule '{}': {}: {}", rule->text, TextOf(place), error.what());
   }
 }
 
@@ -219,6 +222,8 @@ void CheckRule(const Rule& rule, const ModelSites& model) {
     CheckSelector(rule, site, model, Formatted("plan rule '{}'", rule.text));
   }
   CheckUse(rule, Use::kAny, model);
+  if (model.head_dim > 0 && std::ranges::contains(kOfHeads, rule.sites.front()))
+    CheckRotation(&rule, {rule.sites.front()}, model.head_dim);
 }
 
 void CheckDecodes(const ResolvedPlan& plan) {

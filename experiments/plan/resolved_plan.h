@@ -43,10 +43,8 @@ bool HasKernel(Site site);
 
 struct ExecutedPlan {
   AttentionPlan attention;
-  bool smooth_q = false;  // the plan has +smooth
-  bool smooth_k = false;
-  bool smooth_v = false;
-  std::optional<RotatedRuns> rotated_qk = {};  // +hadamard, of q and k alike
+  std::optional<MeanOver> smooth_q = {}, smooth_k = {}, smooth_v = {};  // the plan has +smooth or +smoothall
+  std::optional<RotatedRuns> rotated_qk = {};                           // +hadamard, of q and k alike
   std::optional<RotatedRuns> rotated_v = {};
 };
 

@@ -33,6 +33,26 @@ void ForRuns(const SiteBlock& block, int n, const std::function<void(const Scale
   }
 }
 
+// Rows are copied out and back. Of 8 neighbouring tokens, 8 / scales neighbours share one.
+void ForTokens(const SiteBlock& block, int64_t n, int scales, const std::function<void(const ScaleGroup&)>& body) {
+  TARE_CHECK(block.column_step == 0);
+  const auto width = static_cast<size_t>(block.first_columns);
+  std::vector<float> values;
+  std::vector<int64_t> rows;
+  for (int64_t begin = 0; begin < block.rows; begin += n) {
+    for (int scale = 0; scale < scales; ++scale) {
+      values.clear(), rows.clear();
+      for (int64_t r = begin; r < std::min(begin + n, block.rows); ++r) {
+        if ((r - begin) % 8 * scales / 8 == scale) rows.push_back(r);
+      }
+      for (const int64_t r : rows) values.insert(values.end(), block.Row(r).begin(), block.Row(r).end());
+      if (!rows.empty()) body({.values = values, .row = rows.front()});
+      for (size_t i = 0; i < rows.size(); ++i)
+        std::ranges::copy(std::span(values).subspan(i * width, width), block.Row(rows[i]).begin());
+    }
+  }
+}
+
 // Columns are copied out and back side by side, one cache line of each row at a time.
 void ForColumns(const SiteBlock& block, int64_t n, const std::function<void(const ScaleGroup&)>& body) {
   TARE_CHECK(block.column_step == 0);
@@ -58,6 +78,11 @@ void ForColumns(const SiteBlock& block, int64_t n, const std::function<void(cons
 }
 
 }  // namespace
+
+int ScalesOfTokens(Kind kind) {
+  if (kind == Kind::kTokens) return 1;
+  return kind == Kind::kTokensBy8 ? 8 : kind == Kind::kTokensBy4x2 ? 4 : 0;
+}
 
 int64_t OutliersOf(int64_t n, double percent) {
   constexpr double kRoundOff = 1e-9;  // 0.07 percent of 10,000 are 7
@@ -98,9 +123,10 @@ float DynamicClip(const Rule& rule, std::span<const float> values, float absmax)
 void ForEachGroup(const SiteBlock& block, Granularity granularity, const std::function<void(const ScaleGroup&)>& body) {
   const auto [kind, n] = granularity;
   if (kind == Kind::kChannel) return ForColumns(block, block.rows, body);
-  if (kind == Kind::kBlockChannel) {
+  const int scales = ScalesOfTokens(kind);
+  if (kind == Kind::kBlockChannel || scales > 0) {
     TARE_CHECK(block.first_row % n == 0);  // blocks of tokens count from the sequence's first
-    return ForColumns(block, n, body);
+    return scales > 0 ? ForTokens(block, n, scales, body) : ForColumns(block, n, body);
   }
   ForRuns(block, n, body);  // n is 0 where whole rows are groups
 }

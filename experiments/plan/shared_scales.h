@@ -4,6 +4,7 @@
 //
 //   row, token           one row of a block
 //   group<N>, block<N>   N neighbouring values of a row
+//   tokens<N>            N rows of a block; .by8 and .by4x2: every eighth of them, or every fourth pair
 //   channel              one column of a block (for q, k, v and head_out: all tokens of a sequence)
 //   block<N>.channel     N rows of a column, counted from the block's first row
 //   tensor, head, heads  rows of many blocks: their largest magnitudes must be gathered first (SharedMaxima)
@@ -28,6 +29,9 @@
 
 namespace tare {
 
+// The number of scales that tokens<N> has for N tokens: 1, by8 8, by4x2 4; 0 for other kinds.
+int ScalesOfTokens(Granularity::Kind kind);
+
 // How many of n values are set apart, at least one.
 int64_t OutliersOf(int64_t n, double percent);
 
@@ -50,7 +54,7 @@ class SetApart {
 struct ScaleGroup {
   std::span<float> values;
   int64_t row = 0, column = 0;  // of the first value
-  int64_t row_step = 0;         // 0: along one row, 1: down one column
+  int64_t row_step = 0;         // 0: along one row, or rows one after another; 1: down one column
 };
 
 // Every group of a block, row by row (for tensor, head and heads: every row) or column by column. What body does

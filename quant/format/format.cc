@@ -76,13 +76,16 @@ struct KindInfo {
   std::string_view spelling, meaning;
 };
 
-// In the order of the enum. block<N>.channel differs from block<N> by its suffix.
-constexpr std::array<KindInfo, 9> kKinds{{
+// In the order of the enum. Kinds of one prefix differ by their suffix.
+constexpr std::array<KindInfo, 12> kKinds{{
     {Kind::kTensor, "tensor", false, "", "tensor", "the whole tensor: all that one rule selects in a layer"},
     {Kind::kHead, "head", false, "", "head", "one head"},
     {Kind::kRow, "row", false, "", "row", "one query's row"},
     {Kind::kToken, "token", false, "", "token", "one token; at sites of heads, one token of one head"},
     {Kind::kHeads, "heads", false, "", "heads", "one token of all heads that one rule selects"},
+    {Kind::kTokens, "tokens", true, "", "tokens<N>", "N tokens of one head"},
+    {Kind::kTokensBy8, "tokens", true, ".by8", "tokens<N>.by8", "likewise, those equal modulo 8"},
+    {Kind::kTokensBy4x2, "tokens", true, ".by4x2", "tokens<N>.by4x2", "likewise, pairs equal modulo 4"},
     {Kind::kChannel, "channel", false, "", "channel", "one channel"},
     {Kind::kGroup, "group", true, "", "group<N>",
      "N neighbouring values of a row: input channels of a weight, channels of a token"},

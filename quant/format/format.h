@@ -35,7 +35,20 @@ namespace tare {
 // Which values share a scale, as plans and files spell it: "tensor", "group64", "block64.channel". format.cc lists the
 // kinds and what they mean.
 struct Granularity {
-  enum class Kind { kTensor, kHead, kRow, kToken, kHeads, kChannel, kGroup, kBlock, kBlockChannel };
+  enum class Kind {
+    kTensor,
+    kHead,
+    kRow,
+    kToken,
+    kHeads,
+    kTokens,
+    kTokensBy8,
+    kTokensBy4x2,
+    kChannel,
+    kGroup,
+    kBlock,
+    kBlockChannel
+  };
   static constexpr int kMaxN = 65536;
 
   Kind kind = Kind::kTensor;

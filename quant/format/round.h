@@ -64,17 +64,19 @@ struct Scale {
   float scale;  // value of one code; 0 with inv 0
 };
 
+// absmax: finite, >= 0; `code` is what it becomes.
+inline Scale ScaleTo(float code, float absmax) {
+  if (absmax < kSmallestAbsmax) return {0.0f, 0.0f};
+  return {code / absmax, absmax / code};
+}
+
 // absmax: finite, >= 0; for ternary the mean magnitude, for e8p and normal4 to normal1 the root of the
 // mean square. tensor_absmax: the largest
 // magnitude of all values that share the format's f32 per tensor, if it has one (NVFP4). Source: Dettmers et al., arXiv
 // 2208.07339, eq. 1 (absmax quantization), symmetric.
 inline Scale ScaleFor(float absmax, const Format& format, float tensor_absmax) {
   const FormatInfo& info = Info(format);
-  if (format.scale == ScaleType::kF32) {
-    const float qmax = info.Largest();
-    if (absmax < kSmallestAbsmax) return {0.0f, 0.0f};
-    return {qmax / absmax, absmax / qmax};
-  }
+  if (format.scale == ScaleType::kF32) return ScaleTo(info.Largest(), absmax);
   if (absmax == 0.0f) return {0.0f, 0.0f};
   if (IsTwoLevel(format.scale)) {
     if (tensor_absmax < kSmallestAbsmax) return {0.0f, 0.0f};

@@ -3,6 +3,7 @@
 #include "quant/plan/plan.h"
 
 #include "quant/base/message.h"
+#include "quant/plan/presets.h"
 
 namespace tare {
 namespace {
@@ -172,10 +173,10 @@ Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {
 }
 
 // A number without a sign or an exponent, from least to most.
-std::optional<double> Percent(std::string_view number, double least, double most) {
-  const double percent = ParseNumber<double>(number).value_or(-1);
-  if (number.find_first_not_of("0123456789.") != number.npos || percent < least || percent > most) return std::nullopt;
-  return percent;
+std::optional<double> PlainNumber(std::string_view number, double least, double most) {
+  const double value = ParseNumber<double>(number).value_or(-1);
+  if (number.find_first_not_of("0123456789.") != number.npos || value < least || value > most) return std::nullopt;
+  return value;
 }
 
 // Splits a word into letters and a number: p99.9 has one, others do not.
@@ -195,11 +196,14 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   }
   const RuleOptions before = options;
   if (name == "p") {
-    options.percentile = Percent(number, 1.0, 100.0);
+    options.percentile = PlainNumber(number, 1.0, 100.0);
     if (!options.percentile || before.percentile) Refuse(at, "one percentile from 1 to 100: p99.9");
   } else if (name == "outliers") {
-    options.outliers = Percent(number, 0.01, 50.0);
+    options.outliers = PlainNumber(number, 0.01, 50.0);
     if (!options.outliers || before.outliers) Refuse(at, "one percentage from 0.01 to 50: outliers1");
+  } else if (name == "top") {
+    options.top = PlainNumber(number, 1.0, kMaxIndex);
+    if (!options.top || before.top) Refuse(at, Formatted("one value from 1 to {}: top256", kMaxIndex));
   } else if (name == "keep") {
     options.keep = ParseNumber<int>(number).value_or(0);
     if (options.keep < 1 || options.keep > kMaxIndex || before.keep != 0)
@@ -214,7 +218,9 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
     for (const RuleOption& option : kRuleOptions) {
       if (option.name == name && option.flag != nullptr) options.*option.flag = true;
     }
+    if (name.starts_with("smooth")) options.smooth = name == "smooth" ? MeanOver::kFirst : MeanOver::kAll;
     if (options == before) Refuse(at, "each option once");
+    if (before.smooth && options.smooth != before.smooth) Refuse(at, "one of smooth and smoothall");
   }
   if (options.mse && options.percentile) Refuse(at, "mse or a percentile, not both: each chooses where to clip");
 }
@@ -244,12 +250,15 @@ Rule Parser::ParseRule() {
   const std::span<const Site> sites = ExpandSites(rule.name);
   rule.sites.assign(sites.begin(), sites.end());
   if (rule.sites.empty()) {
-    std::vector<std::string> names{"weights", "linear_in"};
-    for (const SiteInfo& info : kSites) names.emplace_back(info.name);
+    std::vector<std::string> names;
     const bool whole = at + rule.name.size() == text_.size() && text_.find_first_of(",=") == text_.npos;
-    if (whole) names.insert(names.begin(), kPlanPresets.begin(), kPlanPresets.end());
-    if (const std::optional<std::string> preset = PlanPreset(rule.name); preset && !whole)
-      Refuse(at, "a site: a preset stands alone; try its rules, " + *preset);
+    for (const PlanPreset& preset : kPlanPresets) {
+      if (whole) names.emplace_back(preset.name);
+    }
+    names.insert(names.end(), {"weights", "linear_in"});
+    for (const SiteInfo& info : kSites) names.emplace_back(info.name);
+    if (const PlanPreset* const preset = FindPreset(rule.name); preset != nullptr && !whole)
+      Refuse(at, Formatted("a site: a preset stands alone; try its rules, {}", preset->rules));
     if (const std::string* near = NearestOf(rule.name, names))
       Refuse(at, Formatted("{}; the nearest is {}", whole ? "a preset or a rule SITE=FORMAT" : "a site", *near));
     Refuse(at, OneOf(Listed(names, " ")));
@@ -326,17 +335,9 @@ Plan Parser::Parse() {
 
 }  // namespace
 
-std::optional<std::string> PlanPreset(std::string_view name) {
-  if (!std::ranges::contains(kPlanPresets, name)) return std::nullopt;
-  return Formatted(
-      "weights=int{0}/channel,linear_in=int8/token,"
-      "q=int{0}/token,k=int{0}/token,probs=u{0}/block64,v=int{0}/block64.channel",
-      name.substr(3));
-}
-
 Plan Plan::Parse(std::string_view text) {
-  const std::optional<std::string> preset = PlanPreset(text);
-  return Parser(preset ? *preset : text).Parse();
+  const PlanPreset* const preset = FindPreset(text);
+  return Parser(preset != nullptr ? preset->rules : text).Parse();
 }
 
 }  // namespace tare

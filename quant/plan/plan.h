@@ -13,16 +13,14 @@
 //   option   = full | zero | min | mean                another range of codes (CodeRange), for integers of weights, k
 //              and v, and mean for normal4 to normal1 and lists of k and v; at most one. It becomes part of the
 //              rule's format
-//            | smooth | hadamard[<n>] | sketch | maxshift | sink | keep<n> | outliers<percent> | static
-//            | p<percent> | mse | prerotary | unnormalized
+//            | smooth | smoothall | hadamard[<n>] | sketch | maxshift | sink | keep<n> | outliers<percent> | static
+//            | p<percent> | mse | top<value> | prerotary | unnormalized
 //
 // Layers, heads and experts count from 0, maps are 1 and 2. Blanks around tokens are ignored. A selector may use only
 // dimensions that the site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the
 // plan that quantizes nothing.
 //
-// A preset must stand alone: "int8", "int6" and "int4" make the whole model low-bit and executed. Inputs of linear
-// layers stay at 8 bits with one scale per token (W8A8, W6A8, W4A8); weights, q, k, v and the probabilities have as
-// many bits as the name says.
+// A preset (presets.h) must stand alone.
 //
 // `probs` is quantized before the maps are subtracted (late order) and `difference` after (early order). A head uses
 // one order, so rules for both that overlap in layers and heads are refused, unless one is f32; a later f32 rule does
@@ -67,8 +65,11 @@ struct Selector {
   friend bool operator==(const Selector&, const Selector&) = default;
 };
 
+// Tokens whose mean is subtracted before rounding: the sequence's first (kSmoothingTokens), or all of them.
+enum class MeanOver : uint8_t { kFirst, kAll };
+
 struct RuleOptions {
-  bool smooth = false;                  // subtract a constant vector
+  std::optional<MeanOver> smooth;       // "smooth", "smoothall": subtract a constant vector
   std::optional<RotatedRuns> hadamard;  // "hadamard", "hadamard16": rotate channels, all or in runs
   bool sketch = false;                  // one more bit per channel: signs of what rounding left, projected
   bool max_shift = false;               // "maxshift": subtract the row's maximum
@@ -78,13 +79,14 @@ struct RuleOptions {
   bool static_scale = false;            // "static": scales frozen at calibration
   std::optional<double> percentile;     // "p99.9": clip at this percentile of |x|, 1 .. 100
   bool mse = false;                     // clip where the squared error is least; excludes a percentile
+  std::optional<double> top;            // "top256": what the largest magnitude becomes, in place of the largest code
   bool prerotary = false;               // keys are rounded as they are before rotary positions
   bool unnormalized = false;            // probabilities are not divided by the sum that rounding left
 
   // The rotation of rows of so many channels; null without +hadamard. Throws Error as PlanRotation does.
   const Hadamard* Rotation(int64_t channels) const;
-  // Whether the scale may come from another magnitude than the group's largest.
-  bool HasClip() const { return static_scale || percentile || mse; }
+  // Whether the scale may be another than the group's largest magnitude gives.
+  bool HasClip() const { return static_scale || percentile || mse || top; }
   friend bool operator==(const RuleOptions&, const RuleOptions&) = default;
 };
 
@@ -100,7 +102,8 @@ inline constexpr auto kRuleOptions = std::to_array<RuleOption>({
     {"zero", nullptr, "", "a zero point beside each scale"},
     {"min", nullptr, "", "a minimum beside each scale"},
     {"mean", nullptr, "", "rounds about the mean of what shares the scale, and stores it"},
-    {"smooth", &RuleOptions::smooth, "", "subtracts the mean vector before rounding and adds it back"},
+    {"smooth", nullptr, "", "subtracts the mean vector before rounding and adds it back"},
+    {"smoothall", nullptr, "", "`smooth` by the mean of all tokens"},
     {"sketch", &RuleOptions::sketch, "", "one more bit per channel of keys. Simulated"},
     {"maxshift", &RuleOptions::max_shift, "", "rounds logits minus the largest of their row"},
     {"sink", &RuleOptions::sink, "", "adds a key with logit 0 and value 0 to every row. Simulated"},
@@ -110,6 +113,7 @@ inline constexpr auto kRuleOptions = std::to_array<RuleOption>({
     {"outliers", nullptr, "outliers1", "1 % of the values stay unchanged and out of the scale. Simulated"},
     {"static", &RuleOptions::static_scale, "", "scales per tensor, head or channel, frozen at calibration"},
     {"mse", &RuleOptions::mse, "", "clips where the squared error is least"},
+    {"top", nullptr, "top256", "what the largest value becomes. Simulated"},
     {"prerotary", &RuleOptions::prerotary, "", "rounds keys before rotary position embedding"},
     {"unnormalized", &RuleOptions::unnormalized, "", "leaves rows of probs with the sum after rounding. Simulated"},
 });
@@ -139,11 +143,6 @@ Rule RuleFor(Site site);
 // Both sides of a rule's "=" in canonical form: "q[l0]" and "int4/token+smooth".
 std::string PlaceText(const Rule& rule);
 std::string LevelText(const Rule& rule);
-
-// Names of whole plans, as a preset's rules.
-inline constexpr std::array<std::string_view, 3> kPlanPresets = {"int8", "int6", "int4"};
-// The rules of a preset; nullopt for any other text.
-std::optional<std::string> PlanPreset(std::string_view name);
 
 // Splits at the commas outside brackets: "q,attn_logits[l0,m1]" has two rules. Empty for an empty text.
 std::vector<std::string_view> SplitRules(std::string_view text);

@@ -52,7 +52,7 @@ std::string TextOf(Format format, Granularity granularity) {
 
 std::string TextOf(const RuleOptions& options) {
   std::string text;
-  if (options.smooth) text += "+smooth";
+  if (options.smooth) text += *options.smooth == MeanOver::kFirst ? "+smooth" : "+smoothall";
   if (options.hadamard) text += "+hadamard";
   if (options.hadamard && options.hadamard->channels > 0) text += Formatted("{}", options.hadamard->channels);
   if (options.sketch) text += "+sketch";
@@ -63,6 +63,7 @@ std::string TextOf(const RuleOptions& options) {
   if (options.static_scale) text += "+static";
   if (options.percentile) text += Formatted("+p{}", *options.percentile);  // 1 .. 100: never with an exponent
   if (options.mse) text += "+mse";
+  if (options.top) text += Formatted("+top{}", *options.top);  // 1 .. 65535: never with an exponent
   if (options.prerotary) text += "+prerotary";
   if (options.unnormalized) text += "+unnormalized";
   return text;

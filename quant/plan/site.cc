@@ -29,9 +29,12 @@ using Kind = Granularity::Kind;
 constexpr Kind kOfWeight[] = {Kind::kTensor, Kind::kChannel, Kind::kGroup};
 constexpr Kind kOfHidden[] = {Kind::kTensor, Kind::kToken, Kind::kGroup};
 constexpr Kind kOfHead[] = {Kind::kTensor, Kind::kHead, Kind::kToken};
+constexpr Kind kOfQueries[] = {Kind::kTensor, Kind::kHead,      Kind::kToken,
+                               Kind::kTokens, Kind::kTokensBy8, Kind::kTokensBy4x2};
 constexpr Kind kOfHeadSigmoid[] = {Kind::kTensor, Kind::kHead, Kind::kToken, Kind::kHeads};
 constexpr Kind kOfKeysAndValues[] = {Kind::kTensor,  Kind::kHead,         Kind::kToken,
-                                     Kind::kChannel, Kind::kBlockChannel, Kind::kGroup};
+                                     Kind::kChannel, Kind::kBlockChannel, Kind::kGroup,
+                                     Kind::kTokens,  Kind::kTokensBy8,    Kind::kTokensBy4x2};
 constexpr Kind kOfScores[] = {Kind::kTensor, Kind::kHead, Kind::kRow};
 constexpr Kind kOfMaps[] = {Kind::kRow, Kind::kBlock};
 constexpr Kind kOfCachedKeys[] = {Kind::kToken, Kind::kChannel, Kind::kBlockChannel};
@@ -56,15 +59,19 @@ constexpr SiteClass kHeadSigmoid{"gates", "lh", kOfHeadSigmoid, "static p mse", 
 
 constexpr SiteClass kVocabularyWeight{"weights", "", kOfWeight, "full zero min hadamard mse", kWeights};
 constexpr SiteClass kChosenHidden{"streams", "lh", kOfHidden, "hadamard static p mse", kSigned};
-constexpr SiteClass kQueries{"queries", "lhm", kOfHead, "smooth hadamard static p mse", kSigned};
-constexpr SiteClass kKeys{"keys", "lhm", kOfKeysAndValues,
-                          "full zero min mean smooth hadamard sketch keep outliers static p mse prerotary",
-                          kKeysAndValues};
-constexpr SiteClass kValues{
-    "values", "lh", kOfKeysAndValues, "full zero min mean smooth hadamard keep outliers static p mse", kKeysAndValues,
-    "",       true};
+constexpr SiteClass kQueries{"queries", "lhm", kOfQueries, "smooth smoothall hadamard static p mse top", kSigned};
+constexpr SiteClass kKeys{
+    "keys", "lhm", kOfKeysAndValues,
+    "full zero min mean smooth smoothall hadamard sketch keep outliers static p mse top prerotary", kKeysAndValues};
+constexpr SiteClass kValues{"values",
+                            "lh",
+                            kOfKeysAndValues,
+                            "full zero min mean smooth smoothall hadamard keep outliers static p mse top",
+                            kKeysAndValues,
+                            "",
+                            true};
 constexpr SiteClass kScores{"logits", "lhm", kOfScores, "maxshift sink keep static p mse", kSigned, "sink"};
-constexpr SiteClass kLateMaps{"maps", "lhm", kOfMaps, "keep unnormalized", kUnsigned};
+constexpr SiteClass kLateMaps{"maps", "lhm", kOfMaps, "keep top unnormalized", kUnsigned};
 constexpr SiteClass kEarlyMaps{"differences", "lh", kOfMaps, "keep p mse", kEither};
 constexpr SiteClass kHeadOutputs{"by head", "lh", kOfHead, "static p mse", kSigned};
 constexpr SiteClass kCachedKeys{"cached keys",       "l", kOfCachedKeys, "full zero min hadamard prerotary", kCached,

@@ -67,6 +67,16 @@ TEST(PrefixMean, TheMeanIsOfTheFirst64TokensAlone) {
   }
 }
 
+TEST(PrefixMean, OfAsManyTokensAsAreAsked) {
+  const std::vector<float> x{1, 2, 6, 11};
+  const HeadsView<const float> view{x.data(), 4, 1, 1, 1, 0};
+  for (const auto& [tokens, mean] : {std::pair<int64_t, float>(1, 1), {3, 3}, {4, 5}, {9, 5}}) {
+    float got = 0;
+    MeanOfPrefix(view, &got, tokens);
+    EXPECT_EQ(got, mean) << tokens;
+  }
+}
+
 std::vector<float> MeanOf(HeadsView<const float> x) {
   std::vector<float> mean(static_cast<size_t>(x.heads) * x.width);
   MeanOfPrefix(x, mean.data());

@@ -4,6 +4,7 @@
 //   maxshift   subtracts the row's largest logit: softmax is unaffected, and the most important values are near 0
 //   keep<n>    leaves the first n keys (columns of maps and logits, tokens of k and v) unchanged and out of the scales,
 //              because attention sinks are among them
+//   smooth     subtracts the mean of each channel over the sequence's first tokens, or all (smoothall)
 //   prerotary  of keys: takes rotary positions off (KVQuant, arXiv 2401.18079: channels are alike then)
 //   hadamard   rotates a row's channels, of q, k and v those of a head (quant/format/hadamard.h): q and k by the same
 //              matrix, like weights and their inputs, so that products do not change; v is rotated back where attention
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/attention/integer/executed_attention.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
@@ -22,6 +24,17 @@ namespace {
 
 bool RowsAreKeys(Site site) { return site == Site::kK || site == Site::kV; }
 
+// Empty without +smooth.
+std::vector<float> MeanOfRows(const SiteBlock& block, const std::optional<MeanOver>& over) {
+  if (!over) return {};
+  TARE_CHECK(block.first_row == 0);  // all tokens of the sequence
+  std::vector<float> mean(static_cast<size_t>(block.first_columns));
+  MeanOfPrefix(
+      HeadsView<const float>{block.values, block.rows, 1, static_cast<int>(block.first_columns), block.stride, 0},
+      mean.data(), *over == MeanOver::kAll ? block.rows : kSmoothingTokens);
+  return mean;
+}
+
 }  // namespace
 
 RowChange::RowChange(const RuleOptions& options, const SiteBlock& block, const KeyRotary* rotary)
@@ -29,7 +42,8 @@ RowChange::RowChange(const RuleOptions& options, const SiteBlock& block, const K
       max_shift_(options.max_shift),
       keep_(options.keep),
       rotation_(options.Rotation(block.first_columns)),
-      rotary_(rotary) {
+      rotary_(rotary),
+      mean_(MeanOfRows(block, options.smooth)) {
   if (Any()) made_.resize(static_cast<size_t>(block.rows));
 }
 
@@ -47,6 +61,7 @@ void RowChange::Make(int64_t r, std::span<float> row) {
     made.shift = std::ranges::max(row);
     for (float& x : row) x -= made.shift;
   }
+  SubtractScaled(row.data(), mean_.data(), 1.0f, mean_.size());
   std::ranges::fill(kept, 0.0f);  // which widens no scale
   if (rotary_) rotary_->TurnBack(row.data(), block_.first_row + r);
   if (rotation_) rotation_->Rotate(row.data(), row.data());
@@ -56,6 +71,7 @@ void RowChange::Undo(int64_t r, std::span<float> row) const {
   const Made& made = made_[static_cast<size_t>(r)];
   if (rotation_) rotation_->RotateBack(row.data(), row.data());
   if (rotary_) rotary_->Turn(row.data(), block_.first_row + r);
+  SubtractScaled(row.data(), mean_.data(), -1.0f, mean_.size());
   for (float& x : row) x += made.shift;
   std::ranges::copy(made.kept, row.begin());
 }

@@ -59,7 +59,8 @@ void RoundBy(const SiteBlock& block, const ScaleGroup& group, const Rule& rule, 
     return RoundedValues(values.data(), std::ssize(values), scale, rule.format, values.data());
   }
   clip = FourOrSix(sharing.data(), std::ssize(sharing), rule.format, clip, of_tensor);
-  const Scale scale = ScaleFor(clip, rule.format, of_tensor);
+  const std::optional<double>& top = rule.options.top;
+  const Scale scale = top ? ScaleTo(static_cast<float>(*top), clip) : ScaleFor(clip, rule.format, of_tensor);
   CheckScale(block, group, clip, scale.scale, rule.format);
   FakeQuantize(values.data(), values.size(), scale, rule.format);
 }
@@ -96,10 +97,6 @@ void Normalise(const SiteBlock& block) {
     for (const float p : block.Row(r)) sum += p;
     if (sum > 0) ScaleInto(block.Row(r).data(), static_cast<float>(1 / sum), block.Row(r).size(), block.Row(r).data());
   }
-}
-
-void Shift(const SiteBlock& block, const std::vector<float>& mean, float factor) {
-  for (int64_t r = 0; r < block.rows; ++r) SubtractScaled(block.Row(r).data(), mean.data(), factor, mean.size());
 }
 
 }  // namespace
@@ -166,15 +163,6 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
 void SimulatedQuantizer::Visit(const SiteBlock& block, int) {
   const Rule* rule = plan_.RuleAt(block.key());
   if (rule == nullptr) return;
-  std::vector<float> mean;
-  if (rule->options.smooth) {
-    TARE_CHECK(block.first_row == 0);  // the prefix of the sequence
-    mean.resize(static_cast<size_t>(block.first_columns));
-    MeanOfPrefix(
-        HeadsView<const float>{block.values, block.rows, 1, static_cast<int>(block.first_columns), block.stride, 0},
-        mean.data());
-    Shift(block, mean, 1.0f);
-  }
   RowChange change = ChangeOf(*rule, block);
   if (change.Any()) {
     for (int64_t r = 0; r < block.rows; ++r) {
@@ -186,7 +174,6 @@ void SimulatedQuantizer::Visit(const SiteBlock& block, int) {
   Quantize(block, *rule);
   if (rule->options.sketch) AddSketches(block, before);
   for (int64_t r = 0; change.Any() && r < block.rows; ++r) change.Undo(r, block.Row(r));
-  if (rule->options.smooth) Shift(block, mean, -1.0f);
   if (block.site == Site::kProbs && !rule->options.unnormalized) Normalise(block);
 }
 

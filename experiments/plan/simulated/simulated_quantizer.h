@@ -7,6 +7,7 @@
 //   head               one head
 //   row, token         one row
 //   heads              one row of all heads that the rule selects
+//   tokens<N>          N tokens of a head; .by8 and .by4x2: every eighth of them, or every fourth pair
 //   channel            one channel, all tokens
 //   group<N>           N channels of a row
 //   block<N>           N keys of a row
@@ -21,7 +22,8 @@
 // (quant/format/round.h), and so have keys and values with +zero. +outliers (k, v) leaves some values
 // of a group unchanged (shared_scales.h); +sketch (k) adds what a row's signs tell of its error
 // (quant/format/hadamard.h), where +hadamard has rotated it. +smooth (q, k, v) subtracts the mean of each channel
-// over the sequence's first tokens (kSmoothingTokens) before quantizing and adds it back after. The scales for
+// over the sequence's first tokens (kSmoothingTokens), +smoothall over all of them, before quantizing and adds it back
+// after. +top<X> makes the largest magnitude X instead of the format's largest value. The scales for
 // attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say
 // which it used.
 #pragma once
@@ -50,7 +52,7 @@ class RowChange {
   // width.
   RowChange(const RuleOptions& options, const SiteBlock& block, const KeyRotary* rotary = nullptr);
 
-  bool Any() const { return rotation_ != nullptr || rotary_ != nullptr || max_shift_ || keep_ > 0; }
+  bool Any() const { return rotation_ != nullptr || rotary_ != nullptr || max_shift_ || keep_ > 0 || !mean_.empty(); }
   // Row r of the block, or a changed copy of it, all finite.
   void Make(int64_t r, std::span<float> row);
   // Undoes the change of a row that Make made.
@@ -68,6 +70,7 @@ class RowChange {
   int keep_;
   const Hadamard* rotation_;  // null: none
   const KeyRotary* rotary_;   // null: none
+  std::vector<float> mean_;   // per column; empty without +smooth
   std::vector<Made> made_;    // per row
 };
 

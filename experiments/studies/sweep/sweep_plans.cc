@@ -51,6 +51,9 @@ int Fineness(Kind kind) {
     case Kind::kTensor:
       return 0;
     case Kind::kHead:
+    case Kind::kTokens:
+    case Kind::kTokensBy8:
+    case Kind::kTokensBy4x2:
       return 1;
     case Kind::kRow:
     case Kind::kToken:

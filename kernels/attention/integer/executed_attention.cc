@@ -47,11 +47,11 @@ void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
   if (!(problem.scale > 0)) Fail("attention scale: got {}, expected more than 0", problem.scale);
 }
 
-void MeanOfPrefix(const FloatHeads<const float>& x, float* mean) {
+void MeanOfPrefix(const FloatHeads<const float>& x, float* mean, int64_t tokens) {
   if (const std::string wrong = WrongIn(x); !wrong.empty()) Fail("mean of a prefix: {}", wrong);
   CheckRange("mean of a prefix", "tokens", x.tokens, 1);
   CheckPointer("mean of a prefix, mean", mean, int64_t{x.heads} * x.width);
-  const int64_t tokens = std::min(x.tokens, kSmoothingTokens);
+  tokens = std::min(x.tokens, tokens);
   const int64_t size = int64_t{x.heads} * x.width;
   std::fill_n(mean, size, 0.0f);
   std::vector<float> wide(x.halves == nullptr ? 0 : static_cast<size_t>(x.width));

@@ -57,8 +57,10 @@ TEST(ExecutedPlan, EarlyWithAChannelScale) {
 
 TEST(ExecutedPlan, SmoothedQueriesAndAZeroPoint) {
   const ExecutedPlan plan = Of("q=int4/token+smooth,k=int4/token,difference=u6/block64,v=int8/block64.channel");
-  EXPECT_TRUE(plan.smooth_q);
+  EXPECT_EQ(plan.smooth_q, MeanOver::kFirst);
   EXPECT_FALSE(plan.smooth_k);
+  EXPECT_EQ(Of("q=int4/token+smoothall,k=int4/token,difference=u6/block64,v=int8/block64.channel").smooth_q,
+            MeanOver::kAll);
   EXPECT_EQ(plan.attention.probs, Format::kU6);
 }
 

@@ -32,6 +32,7 @@ std::vector<std::string> OptionsOf(const SiteClass& site_class) {
     options.push_back("+" + (word == "keep"       ? "keep4"
                              : word == "p"        ? "p99.9"
                              : word == "outliers" ? "outliers1"
+                             : word == "top"      ? "top1"
                                                   : word));
   return options;
 }
@@ -64,7 +65,9 @@ TEST(Refusals, EveryRowRefusesSomeRuleFirst) {
         reached.insert(RefusalOf(*rule, static_cast<Use>(use), *model));
     }
   };
-  for (const char* of_more : {"experts.down.in[h0]=int8/token", "k=int8/tensor+full+static+mse"}) see(of_more);
+  for (const char* of_more :
+       {"experts.down.in[h0]=int8/token", "k=int8/tensor+full+static+mse", "k=fp8e4m3/head+top449"})
+    see(of_more);
   for (const SiteInfo& info : kSites) {
     const std::vector<std::string> options = OptionsOf(ClassOf(info.site));
     for (const std::string& rule : BaseRules(info.site)) {
@@ -103,11 +106,12 @@ TEST(Refusals, PairsOfOptions) {
       }
     }
   }
-  EXPECT_THAT(pairs,
-              testing::ElementsAre("+full+min", "+full+zero", "+hadamard+static", "+keep4+static", "+maxshift+static",
-                                   "+min+keep4", "+min+p99.9", "+min+static", "+outliers1+static", "+p99.9+mse",
-                                   "+sketch+outliers1", "+smooth+prerotary", "+static+mse", "+static+p99.9",
-                                   "+static+prerotary", "+zero+min", "+zero+p99.9", "+zero+static"));
+  EXPECT_THAT(pairs, testing::ElementsAre(
+                         "+full+min", "+full+zero", "+hadamard+static", "+keep4+static", "+maxshift+static",
+                         "+min+keep4", "+min+p99.9", "+min+static", "+min+top1", "+mse+top1", "+outliers1+static",
+                         "+p99.9+mse", "+sketch+outliers1", "+smooth+prerotary", "+smooth+smoothall", "+smooth+static",
+                         "+smoothall+prerotary", "+smoothall+static", "+static+mse", "+static+p99.9",
+                         "+static+prerotary", "+zero+min", "+zero+p99.9", "+zero+static", "+zero+top1"));
 }
 
 }  // namespace

@@ -75,16 +75,28 @@ TEST(ResolvedPlan, FormatsThatAreNotIntegers) {
   EXPECT_EQ(refused("q=mxfp4,k=mxfp4,probs=u8/block64,v=int8/channel", Carrying::kExecuted),
             "plan rule 'q=mxfp4': got mxfp4, expected integers, as integer kernels need; try simulating it");
   EXPECT_EQ(refused("weights=nvfp4", Carrying::kStored), "");
-  EXPECT_THAT(refused("q=nvfp4+smooth", Carrying::kSimulated), HasSubstr("got +smooth with a scale per tensor"));
+  EXPECT_EQ(refused("q=nvfp4+smooth,k=int8/head+smoothall,v=fp8e4m3/tensor+smooth", Carrying::kSimulated), "");
 }
 
 TEST(ResolvedPlan, KnowsWhetherAScaleSpansRows) {
   for (const char* plan : {"", "attn_logits=f32", "attn_logits=int4/row", "weights=int8/tensor",
                            "q=int8/token,probs=u8/block64,linear_in=int8/group32", "layer_out=int8/tensor+static"})
     EXPECT_FALSE(Simulated(plan).SpansRows()) << plan;
-  for (const char* plan : {"attn_logits=int8/head", "attn_logits=int8/tensor", "v=int8/block64.channel",
-                           "k=int8/token+smooth", "attn_logits=int4/row,attn_logits[l2,h1,m1]=int8/tensor"})
+  for (const char* plan :
+       {"attn_logits=int8/head", "attn_logits=int8/tensor", "v=int8/block64.channel", "k=int8/token+smooth",
+        "q=int8/tokens64", "attn_logits=int4/row,attn_logits[l2,h1,m1]=int8/tensor"})
     EXPECT_TRUE(Simulated(plan).SpansRows()) << plan;
+}
+
+TEST(ResolvedPlan, RotationsThatAHeadsWidthLacks) {
+  ModelSites model = Sites(1);
+  model.head_dim = 33;
+  for (const char* rule : {"q=int8/token+hadamard", "k=normal3/token+hadamard", "cache_v=int4/token+hadamard"})
+    EXPECT_THAT([&] { ResolvedPlan(Plan::Parse(rule), model, Carrying::kSimulated); },
+                testing::ThrowsMessage<Error>(testing::HasSubstr(Formatted("plan rule '{}': ", rule))))
+        << rule;
+  model.head_dim = 32;
+  EXPECT_NO_THROW(ResolvedPlan(Plan::Parse("k=normal3/token+hadamard"), model, Carrying::kSimulated));
 }
 
 TEST(ResolvedPlan, LayersThatTheIntegerKernelsExecute) {
@@ -162,8 +174,15 @@ TEST(ResolvedPlan, RulesThatNothingCarriesOut) {
   for (const Refusal& r : {
            Refusal{"difference=int8/row", "difference=int8/row", "difference",
                    "a site of a llama model, whose heads have one map", "probs"},
-           Refusal{"k=int8/head+smooth", "k=int8/head+smooth", "+smooth with a scale per head",
-                   "one per token, channel, group<N> or block<N>.channel", "token+smooth"},
+           Refusal{"k=int8/head+smoothall+static", "k=int8/head+smoothall+static",
+                   "+smooth with +static and a scale per head",
+                   "one of the two, as statistics are of the values themselves", "it without +static"},
+           Refusal{"v=fp8e4m3/head+top449", "v=fp8e4m3/head+top449", "+top449 with fp8e4m3",
+                   "at most 448, and a scale in f32", "fp8e4m3/row+top256"},
+           Refusal{"k=fp8e4m3:floor/head+top2", "k=fp8e4m3:floor/head+top2", "+top2 with fp8e4m3:floor",
+                   "at most 448, and a scale in f32", "fp8e4m3/row+top256"},
+           Refusal{"k=int8/token+mse+top100", "k=int8/token+mse+top100", "+top with +mse",
+                   "one of the two, as each says what becomes the largest code", "it without +mse"},
            Refusal{"q=int8/token+static", "q=int8/token+static", "+static with a scale per token",
                    "one per tensor, head or channel", "tensor+static"},
            Refusal{"k=int8/tensor+hadamard+keep4+static", "k=int8/tensor+hadamard+keep4+static",

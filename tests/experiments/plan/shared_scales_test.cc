@@ -48,6 +48,9 @@ TEST(ForEachGroup, FollowsTheGranularity) {
     EXPECT_EQ(GroupsOf(row), Labels([](int r, int) { return r; })) << row;
   EXPECT_EQ(GroupsOf("group4"), Labels([](int r, int c) { return 2 * r + c / 4; }));
   EXPECT_EQ(GroupsOf("block3"), Labels([](int r, int c) { return 2 * r + c / 3; }));
+  EXPECT_EQ(GroupsOf("tokens2"), Labels([](int r, int) { return r / 2; }));
+  EXPECT_EQ(GroupsOf("tokens32.by8"), Labels([](int r, int) { return r; }));
+  EXPECT_EQ(GroupsOf("tokens32.by4x2"), Labels([](int r, int) { return r / 2; }));
   EXPECT_EQ(GroupsOf("channel"), Labels([](int, int c) { return c; }));
   EXPECT_EQ(GroupsOf("block2.channel"), Labels([](int r, int c) { return 6 * (r / 2) + c; }));
 }

@@ -36,6 +36,28 @@ TEST(PlanText, PlansAreMadeOfOthersRules) {
   EXPECT_EQ(Plan().canonical(), "f32");
 }
 
+TEST(PlanText, WhatRecipesAddIsChecked) {
+  constexpr std::pair<const char*, const char*> kRefused[] = {
+      {"q=int8/token+smooth+smoothall", "column 21: got 'smoothall', expected one of smooth and smoothall"},
+      {"q=int8/token+smoothall+smoothall", "column 24: got 'smoothall', expected each option once"},
+      {"q=int8/token+top", "column 14: got 'top', expected one value from 1 to 65535: top256"},
+      {"q=int8/token+top0.5", "expected one value from 1 to 65535: top256"},
+      {"q=int8/token+top2e2", "expected one value from 1 to 65535: top256"},
+      {"q=int8/token+top2+top2", "column 19: got 'top2', expected one value from 1 to 65535: top256"},
+      {"q=mxfp4+top2", "got 'top2', but the scales of mxfp4 follow from its blocks"},
+      {"head_out=int8/tokens64", "got 'tokens64', expected one of tensor head token"},
+      {"q=int8/tokens64.by2", "got 'tokens64.by2', expected one of tensor head token tokens<N>"}};
+  for (const auto& [plan, message] : kRefused)
+    EXPECT_THAT([&] { Plan::Parse(plan); }, testing::ThrowsMessage<Error>(testing::HasSubstr(message))) << plan;
+}
+
+TEST(PlanText, OptionsOfRecipes) {
+  EXPECT_EQ(Plan::Parse("k=fp8e4m3/tokens64.by4x2+top2.250+static+smoothall+hadamard").canonical(),
+            "k=fp8e4m3/tokens64.by4x2+smoothall+hadamard+static+top2.25");
+  EXPECT_EQ(Plan::Parse("probs=u8/row+unnormalized+top127").rules()[0].options,
+            (RuleOptions{.top = 127, .unnormalized = true}));
+}
+
 TEST(Selects, AllOrThoseInARange) {
   EXPECT_TRUE(Selects({}, 7));
   EXPECT_TRUE(Selects({}, std::nullopt));
@@ -61,23 +83,6 @@ TEST(SplitRules, AtCommasOutsideBrackets) {
   EXPECT_THAT(SplitRules("q[l0,"), testing::ElementsAre("q[l0,"));
   EXPECT_THAT(SplitRules("q],k,"), testing::ElementsAre("q]", "k", ""));
   EXPECT_TRUE(SplitRules("").empty());
-}
-
-TEST(PlanPreset, NamesStandForWholePlans) {
-  for (const char* name : {"int8", "int6", "int4"}) {
-    const Plan plan = Plan::Parse(name);
-    EXPECT_EQ(Name(plan.Match({Site::kUpProjW, 3})->format), name);
-    EXPECT_EQ(plan.Match({Site::kUpProjIn, 3})->format, Format::kInt8);
-    EXPECT_TRUE(plan.Touches(Site::kProbs));
-  }
-  EXPECT_EQ(Plan::Parse("int6").canonical(),
-            "weights=int6/channel,linear_in=int8/token,q=int6/token,k=int6/token,probs=u6/block64,"
-            "v=int6/block64.channel");
-  EXPECT_THROW(Plan::Parse("int5"), Error);
-  for (const char* text : {"weights=int4/channel,int6", "int6,weights=int4/channel"})
-    EXPECT_THAT([&] { Plan::Parse(text); },
-                testing::ThrowsMessage<Error>(testing::HasSubstr(
-                    "got 'int6', expected a site: a preset stands alone; try its rules, weights=int6/channel,")));
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST(Plan, ParsesEveryPartOfARule) {
   EXPECT_EQ(rule.selector, (Selector{.layers = {{0, 3}}, .heads = {{2, 2}}, .maps = {{1, 1}}}));
   EXPECT_EQ(rule.format, Format::kInt6);
   EXPECT_EQ(rule.granularity, Granularity{Granularity::Kind::kToken});
-  EXPECT_EQ(rule.options, (RuleOptions{.smooth = true, .static_scale = true, .percentile = 99.9}));
+  EXPECT_EQ(rule.options, (RuleOptions{.smooth = MeanOver::kFirst, .static_scale = true, .percentile = 99.9}));
   EXPECT_EQ(rule.text, "k[l0-3,h2,m1]=int6/token+smooth+static+p99.9");
 }
 
@@ -176,7 +176,7 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"wieghts=int4/group64", 1, "got 'wieghts', expected a site; the nearest is weights"},
            Case{"zz=int4/group64", 1, "got 'zz', expected one of weights linear_in embed q_proj.w"},
            Case{"int3", 1, "got 'int3', expected a preset or a rule SITE=FORMAT; the nearest is int8"},
-           Case{"zz", 1, "got 'zz', expected one of int8 int6 int4 weights linear_in"},
+           Case{"zz", 1, "got 'zz', expected one of int8 int6 int4 sage1"},
            Case{",q=int8/token", 1, "got ',', expected one of weights"},
            Case{"q=int8/token,,k=f32", 14, "got ',', expected one of weights"},
            Case{"q=int8/token,", 14, "got the end, expected one of weights"},
@@ -201,16 +201,16 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"q=grid(0 1)", 12, "got the end, expected '/' and one of tensor head token"},
            Case{"attn_logits[l0]=int4", 21, "; try attn_logits=int4/row"},
            Case{"attn_logits:int4/row", 1, "; '=' follows a site\n"},
-           Case{"q=int8/", 8, "got the end, expected one of tensor head token\n"},
+           Case{"q=int8/", 8, "got the end, expected one of tensor head token tokens<N> tokens<N>.by8"},
            Case{"weights=int8/head", 14, "got 'head', expected one of tensor channel group<N>"},
            Case{"attn_logits=int8/channel", 18, "got 'channel', expected one of tensor head row"},
            Case{"weights=int8/group0;q=f32", 14, "group<N> (N from 1 to 65536); ',' separates rules\n"},
            Case{"q=f32/token", 6, "got '/', expected ',' or the end"},
            Case{"q=int8/token k=f32", 14, "got 'k', expected '+', ',' or the end"},
-           Case{"q=int8/token+", 14, "got the end, expected one of smooth hadamard static p mse"},
+           Case{"q=int8/token+", 14, "got the end, expected one of smooth smoothall hadamard static p mse top"},
            Case{"q=int8/token+keep4", 14,
-                "got 'keep4', expected one of smooth hadamard static p mse (with a number: hadamard64, p99.9)"},
-           Case{"k=int8/token+sink4", 14, "prerotary (with a number: keep4, hadamard64, p99.9, outliers1)"},
+                "one of smooth smoothall hadamard static p mse top (with a number: hadamard64, p99.9, top256)"},
+           Case{"k=int8/token+sink4", 14, "prerotary (with a number: keep4, hadamard64, p99.9, outliers1, top256)"},
            Case{"k=int8/token+keep", 14, "got 'keep', expected one number of keys from 1 to 65535: keep4"},
            Case{"k=int8/token+keep0", 14, "one number of keys"},
            Case{"k=int8/token+keep4+keep5", 20, "one number of keys"},
@@ -221,7 +221,7 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"attn_logits=f32+sink+sink", 22, "expected each option once"},
            Case{"k=f32+sink", 6, "got '+'"},
            Case{"probs=u8/row+maxshift", 14,
-                "got 'maxshift', expected one of keep unnormalized (with a number: keep4)"},
+                "got 'maxshift', expected one of keep top unnormalized (with a number: keep4, top256)"},
            Case{"probs=f32+unnormalized", 10, "got '+', expected ',' or the end"},
            Case{"difference=int8/row+unnormalized", 21, "got 'unnormalized', expected one of keep p mse"},
            Case{"probs=u8/head", 10, "got 'head', expected one of row block<N>"},
@@ -240,7 +240,7 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"weights=int4+zero/group32", 13, "got '+', expected '/' and one of tensor channel group<N>"},
            Case{"weights=f32+zero", 12, "got '+', expected ',' or the end"},
            Case{"linear_in=int8/token+zero", 22, "got 'zero', expected one of hadamard static p mse"},
-           Case{"q=int4/token+zero", 14, "got 'zero', expected one of smooth hadamard static p mse"},
+           Case{"q=int4/token+zero", 14, "got 'zero', expected one of smooth smoothall hadamard static p mse top"},
            Case{"cache_k=bf16+min", 14, "got 'min' with bf16, expected int8, int6, int4, int3 or int2 with it"},
            Case{"linear_in=int8/token+smooth", 22, "got 'smooth', expected one of hadamard static p mse"},
            Case{"cache=int8/token", 1, "got 'cache', expected a site; the nearest is cache_k"},

@@ -42,7 +42,7 @@ SiteBlock Logits(std::vector<float>& values, int64_t first_row, int64_t stride) 
 
 TEST(RowChangeTest, NothingWithoutOptions) {
   std::vector<float> values(8, 1.0f);
-  EXPECT_FALSE(RowChange({.smooth = true}, Logits(values, 0, 4)).Any());
+  EXPECT_FALSE(RowChange({.sketch = true}, Logits(values, 0, 4)).Any());
 }
 
 TEST(RowChangeTest, MaxShiftPutsTheLargestAtZero) {
