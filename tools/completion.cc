@@ -11,6 +11,8 @@
 #include "experiments/tasks/task.h"
 #include "quant/format/format.h"
 #include "quant/interchange/gguf/quantize_blocks.h"
+#include "quant/plan/plan.h"
+#include "quant/plan/presets.h"
 #include "tools/command.h"
 
 namespace tare {
@@ -72,7 +74,8 @@ Words RuleOf(const std::string& part) {
 Words Rules(const std::string& part) {
   if (part.contains('=')) return RuleOf(part);
   Words words = Sites("=");
-  words.insert(words.begin(), kPlanPresets.begin(), kPlanPresets.end());
+  const Words presets = NamesIn(kPlanPresets, &PlanPreset::name);
+  words.insert(words.begin(), presets.begin(), presets.end());
   return words;
 }
 
@@ -99,6 +102,7 @@ struct Values {
 constexpr Values kValues[] = {
     {"--cache", ',', CacheRules},
     {"RULES", ',', Rules},
+    {"--plans", ',', [](const std::string&) { return NamesIn(kPlanPresets, &PlanPreset::name); }},
     {"--tasks", ',', [](const std::string&) { return NamesIn(AllTasks(), &TaskKind::name, "="); }},
     {"--method", '+', [](const std::string&) { return NamesIn(AllSteps(), &StepKind::name); }},
     {"--figure", 0, [](const std::string&) { return NamesIn(kFigureKinds, &FigureKind::name); }},
@@ -167,6 +171,7 @@ Words Completed(const CLI::App& app, const Words& line) {
     }
   }
   std::erase_if(words, [&](const std::string& one) { return !one.starts_with(word); });
+  words.erase(std::ranges::unique(words).begin(), words.end());  // tokens<N> and tokens<N>.by8
   for (std::string& one : words) one.insert(0, before);
   return words;
 }

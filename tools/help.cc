@@ -14,6 +14,8 @@
 #include "experiments/quantize/steps/table.h"
 #include "experiments/tasks/task.h"
 #include "quant/format/format.h"
+#include "quant/plan/plan.h"
+#include "quant/plan/presets.h"
 
 namespace tare {
 namespace {
@@ -159,7 +161,7 @@ std::vector<std::pair<std::string, std::string>> Tables(const CLI::App& app) {
   return {{"families", NamesOf(Families(), [](const Family* family) -> std::string_view { return family->name; })},
           {"sites", NamesOf(kSites, [](const SiteInfo& info) -> std::string_view { return info.name; })},
           {"formats", NamesOf(kFormats, [](const FormatRow& row) { return row.name.substr(0, row.name.find('(')); })},
-          {"presets", Listed(kPlanPresets, ", ")},
+          {"presets", NamesOf(kPlanPresets, &PlanPreset::name)},
           {"tasks", TaskRows()},
           {"options", GroupRows(*app.get_subcommand("eval"), kOfTasks)},
           {"weights", StepsAt(StepPlace::kWeights)},

@@ -32,7 +32,7 @@ void Run(const CLI::App& command, PlanArguments& options) {
 void AddPlan(CLI::App& app) {
   const auto [command, options] =
       NewCommand<PlanArguments>(app, "plan", "show what the rules of a plan match, and whether it can run", Run);
-  Add(command, "RULES", options.rules, "a plan, or a preset: int8 int6 int4 (tare help plan)")
+  Add(command, "RULES", options.rules, "a plan, or a preset as int8 or sage2 (tare help plan)")
       ->transform(WithGridFiles)
       ->required();
   CLI::Option* const model = AddModel(command, options.model)->required(false);
@@ -40,7 +40,7 @@ void AddPlan(CLI::App& app) {
   AddJson(command, options.json);
   command.footer(
       "Without MODEL: any model with two attention maps.\n\n" +
-      Examples({"tare plan int8",
+      Examples({"tare plan int8", "tare plan sage2 experiments/pair/novels-differential",
                 "tare plan 'attn_logits=int4/head,attn_logits[l0]=f32' experiments/pair/novels-differential"}));
 }
 

@@ -52,7 +52,8 @@ void AddSource(const CLI::App& command, SweepOptions& sweep) {
   if (sweep.source.empty()) return;
   sweep.models.insert(sweep.models.begin(), sweep.source);
   const auto given = [&](const char* option) { return command.count(option) > 0; };
-  if (!given("--plan") && !given("--site") && !given("--bits") && !given("--formats")) sweep.question.plans = {"f32"};
+  if (!given("--plan") && !given("--plans") && !given("--site") && !given("--bits") && !given("--formats"))
+    sweep.question.plans = {"f32"};
 }
 
 void Run(const CLI::App& command, CellsCommand& options) {
@@ -147,8 +148,11 @@ void AddSweepOptions(CLI::App& command, CellsCommand& options) {
   AddList(command, "--granularity NAME,...", question.granularities,
           "row, head, tensor; tensor+static. Sites without it use their nearest, with a notice");
   Add(command, "--base RULES", question.base, "rules added to every quantized run")->transform(WithGridFiles);
-  AddPlanOption(command, question.plans, "instead of these: a whole plan (f32: unquantized); repeatable")
-      ->excludes("--site", "--each-site", "--base", "--bits", "--formats", "--granularity");
+  CLI::Option* const plan =
+      AddPlanOption(command, question.plans, "instead of these: a whole plan (f32: unquantized); repeatable")
+          ->excludes("--site", "--each-site", "--base", "--bits", "--formats", "--granularity");
+  AddList(command, "--plans NAME,...", question.plans, "the same for presets and plans of one rule: f32,sage2,kivi4")
+      ->excludes(plan, "--site", "--each-site", "--base", "--bits", "--formats", "--granularity");
   AddExecutedFlag(command, sweep.carrying);
   AddCellsOptions(command, options);
   const auto margin = [&sweep](const std::string& text) { sweep.margin = ParseMargin(text); };

@@ -12,6 +12,7 @@
 #include "kernels/cache/page_layout.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
+#include "quant/plan/presets.h"
 #include "quant/plan/site.h"
 
 namespace tare {
@@ -32,6 +33,7 @@ Sharing SharingOf(const Rule& rule, int64_t width) {
   if (kind == Kind::kToken) return {width, width};
   if (kind == Kind::kGroup) return {width, std::min<int64_t>(n, width)};
   if (kind == Kind::kBlockChannel) return {n, n};
+  if (const int scales = ScalesOfTokens(kind); scales > 0) return {n * width, (n * width + scales - 1) / scales};
   if (kind == Kind::kChannel && IsCache(rule.sites.front())) return {kPageTokens, kPageTokens};
   return {};
 }
@@ -219,6 +221,8 @@ Json PlanJson(const Plan& plan, const ModelSites& model, const std::string& name
   }
   json["simulated"] = simulated.refusal;
   json["executed"] = executed.refusal;
+  if (const PlanPreset* const recipe = RecipeOf(plan.canonical()))
+    json["recipe"] = {{"name", recipe->name}, {"source", recipe->source}, {"note", recipe->note}};
   if (std::ranges::any_of(kSites, [&](const SiteInfo& info) { return IsWeight(info.site) && plan.Touches(info.site); }))
     json["stored"] = Attempt(plan, model, Carrying::kStored, statics).refusal;
   json["lookahead"] = simulated.resolved && simulated.resolved->SpansRows();
@@ -228,6 +232,11 @@ Json PlanJson(const Plan& plan, const ModelSites& model, const std::string& name
 
 std::string PlanText(const Json& json) {
   std::string text = Formatted("{}, hash {}\n", json["model"].get<std::string>(), json["hash"].get<std::string>());
+  if (json.contains("recipe")) {
+    const Json& recipe = json["recipe"];
+    text += Headed("recipe", Formatted("{}: {}; {}", recipe["name"].get<std::string>(),
+                                       recipe["source"].get<std::string>(), recipe["note"].get<std::string>()));
+  }
   int number = 0;
   for (const Json& rule : json["rules"])
     text += Formatted("  rule {}: {}: {}\n", ++number, rule["rule"].get<std::string>(), PlacesText(rule));

@@ -5,6 +5,7 @@
 //    "rules":     [{"rule", "places", "overridden"}]      places where it holds, and where a later match replaces it
 //    "sites":     [{"site", "layers", "heads", "rule", "format", "scale_per", "options", "executed"}]
 //    "f32":       [names of sites that no rule quantizes],
+//    "recipe" (of the literature): {"name", "source", "note"},
 //    "simulated": null or the reason why not; "executed", "stored" (only with a rule for weights): the same
 //    "lookahead": whether a scale may span later tokens than the query,
 //    "key_bits", "value_bits" (only with a rule for them): of cached keys and values, per value}

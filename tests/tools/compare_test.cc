@@ -130,6 +130,17 @@ TEST_F(CompareCommandTest, WholePlansAreCompared) {
               HasSubstr("--plan: got v=int4/token twice"));
 }
 
+// Rows are named as recipes are; files have the rules.
+TEST_F(CompareCommandTest, RecipesAreCompared) {
+  const Outcome outcome = Compare({"--plans", "fa3-fp8,sage2,v=int4/token"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part : {"  unquantized ", "  fa3-fp8 ^ ", "  sage2 ^ ", "  v=int4/token "})
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  EXPECT_THAT(Get("table.csv"), HasSubstr("q=fp8e4m3/head,k=fp8e4m3/head,v=fp8e4m3/head,probs=fp8e4m3/row+top256"));
+  EXPECT_EQ(Compare({"--plans", "sage2", "--plan", "int8"}).exit_code, 2);
+  EXPECT_THAT(Compare({"--plans", "fa3-fp9"}).err, HasSubstr("the nearest is fa3-fp8"));
+}
+
 // Comparisons of other seeds: the spread over pairs, and their own weights are no other seed.
 TEST_F(CompareCommandTest, SeveralPairs) {
   ASSERT_EQ(Compare({"--bits", "4", "--attribute", "none"}).exit_code, 0);

@@ -53,6 +53,7 @@ TEST(CompletionTest, ValuesFromTheTables) {
   EXPECT_THAT(Offered({"eval", "M", "--tasks", "perplexity=a.txt,ch"}), ElementsAre("perplexity=a.txt,choice="));
   EXPECT_THAT(Offered({"eval", "M", "--tasks", "perplexity=a"}), IsEmpty());  // a file
   EXPECT_THAT(Offered({"sweep", "M", "--granularity", "row,te"}), ElementsAre("row,tensor"));
+  EXPECT_THAT(Offered({"sweep", "M", "--plans", "f32,sage2p"}), ElementsAre("f32,sage2pp"));
   EXPECT_THAT(Offered({"sweep", "M", "--site", "attn_l"}), ElementsAre("attn_logits"));
   EXPECT_THAT(Offered({"sweep", "M", "--formats", "int4,mxfp4"}), ElementsAre("int4,mxfp4"));
   EXPECT_THAT(Offered({"bench", "attention", "--mask", "causal,f"}), ElementsAre("causal,full"));
@@ -64,9 +65,9 @@ TEST(CompletionTest, ValuesFromTheTables) {
 // Each place of a rule offers what the site takes.
 TEST(CompletionTest, Rules) {
   EXPECT_THAT(Offered({"eval", "M", "--plan", "attn_l"}), ElementsAre("attn_logits="));
-  EXPECT_THAT(Offered({"eval", "M", "--plan", "int"}), ElementsAre("int8", "int6", "int4"));
+  EXPECT_THAT(Offered({"eval", "M", "--plan", "int"}), ElementsAre("int8", "int6", "int4", "int-flash"));
   EXPECT_THAT(Offered({"eval", "M", "--plan", "weights=int4/group64,q=int4/to"}),
-              ElementsAre("weights=int4/group64,q=int4/token"));
+              ElementsAre("weights=int4/group64,q=int4/token", "weights=int4/group64,q=int4/tokens"));
   EXPECT_THAT(Offered({"eval", "M", "--plan", "weights[l0-3]=int4/gr"}), ElementsAre("weights[l0-3]=int4/group"));
   EXPECT_THAT(Offered({"eval", "M", "--plan", "weights=mxfp4"}), ElementsAre("weights=mxfp4"));
   EXPECT_THAT(Offered({"eval", "M", "--plan", "probs="}), Contains("probs=u8/"));

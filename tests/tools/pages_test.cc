@@ -17,6 +17,7 @@
 #include "quant/interchange/gguf/container.h"
 #include "quant/interchange/gguf/vocabulary.h"
 #include "quant/plan/plan.h"
+#include "quant/plan/presets.h"
 #include "quant/plan/site.h"
 #include "tests/support/call_tare.h"
 #include "tests/support/executed_per.h"
@@ -193,8 +194,18 @@ std::string Options() {
 
 std::string Presets() {
   std::vector<Row> rows;
-  for (const std::string_view name : kPlanPresets) rows.push_back({Code(name), Code(PlanPreset(name).value())});
+  for (const PlanPreset& preset : kPlanPresets) {
+    if (preset.source.empty()) rows.push_back({Code(preset.name), Code(preset.rules)});
+  }
   return Table({"preset", "stands for"}, rows);
+}
+
+std::string Recipes() {
+  std::string names;
+  for (const PlanPreset& preset : kPlanPresets) {
+    if (!preset.source.empty()) names.append(preset.name).append(" ");
+  }
+  return Codes(names) + "\n";
 }
 
 // CPU seconds of the step alone, or else of the first method that has it, from the results.
@@ -310,6 +321,7 @@ constexpr Block kBlocks[] = {
     {"docs/reference/plans.md", "granularities", Granularities},
     {"docs/reference/plans.md", "options", Options},
     {"docs/reference/plans.md", "presets", Presets},
+    {"docs/reference/plans.md", "recipes", Recipes},
     {"docs/reference/formats.md", "formats-integer", Integers},
     {"docs/reference/formats.md", "formats-other", OtherFormats},
     {"docs/reference/commands.md", "commands", Commands},

@@ -37,6 +37,19 @@ TEST(PlanTest, CachesAreDecoded) {
   EXPECT_THAT(CallTare({"plan", "int8", model}).out, testing::Not(HasSubstr("cache")));
 }
 
+TEST(PlanTest, OfARecipe) {
+  const Outcome outcome = CallTare({"plan", "sage2", GoldenFolder("diffllama-mha")});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\nrecipe     sage2: SageAttention2 (arXiv 2411.10958), thu-ml/SageAttention"));
+  EXPECT_THAT(outcome.out, HasSubstr("rule 2: k=int8/tokens64.by4x2+smoothall: "));
+  EXPECT_THAT(outcome.out, HasSubstr("simulated  yes\nexecuted   no: "));
+  const Outcome json = CallTare({"plan", "q=int8/tokens128,k=int8/tokens64+smoothall", "--json", "-"});
+  EXPECT_EQ(nlohmann::json::parse(json.out)["recipe"]["name"], "sage1") << "by its rules";
+  EXPECT_THAT(CallTare({"plan", "sage"}).err,
+              HasSubstr("expected a preset or a rule SITE=FORMAT; the nearest is sage"));
+  EXPECT_THAT(CallTare({"plan", "int8"}).out, testing::Not(HasSubstr("recipe")));
+}
+
 TEST(PlanTest, WithoutAModel) {
   const Outcome outcome = CallTare({"plan", "int4"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

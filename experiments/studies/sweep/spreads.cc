@@ -15,6 +15,7 @@
 #include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/quantized_checkpoint.h"
+#include "quant/plan/presets.h"
 
 namespace tare {
 namespace {
@@ -202,7 +203,7 @@ std::string RowsOf(const std::vector<PairSpread>& spreads) {
                           {.name = "deviation", .title = "deviation", .width = 12},
                           {.name = "mean", .title = "mean, 95 % of it", .side = Side::kLeft, .width = 30}}};
   for (const PairSpread& s : ByFigure(spreads))
-    table.Add({s.task, s.figure.name, s.plan, NumberText(s.of_pairs.deviation, s.figure.in_tables),
+    table.Add({s.task, s.figure.name, ShownName(s.plan), NumberText(s.of_pairs.deviation, s.figure.in_tables),
                WithInterval(s.of_pairs.mean, s.of_pairs.interval, Formatted("+{}", s.figure.in_tables)) +
                    (s.Significant() ? " *" : "")});
   return TableText(table, 2);

@@ -7,6 +7,7 @@
 
 #include "quant/base/message.h"
 #include "quant/file/json.h"
+#include "quant/plan/presets.h"
 
 namespace tare {
 namespace {
@@ -76,7 +77,8 @@ Table PlanRows(const char* rows, const char* value, const char* change) {
 }
 
 std::string PlanText(const SweepCell& cell) {
-  return (cell.Plan() == "f32" ? "unquantized" : cell.Plan()) + (cell.Executed() ? " executed" : "") +
+  const std::string plan(ShownName(cell.Plan()));
+  return (plan == "f32" ? "unquantized" : plan) + (cell.Executed() ? " executed" : "") +
          (cell.row.looks_ahead ? " ^" : "");
 }
 

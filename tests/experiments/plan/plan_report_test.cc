@@ -111,6 +111,7 @@ TEST(KeyValueBits, CountCodesAndWhatTheyShare) {
   ExpectBits("k=mxfp4,v=nvfp4", 4 + 8.0 / 32, 4 + 8.0 / 16);
   ExpectBits("k=normal2/token+hadamard+sketch", 2 + 0.5 + 1 + 16.0 / 32, 16);
   ExpectBits("k=int2/channel+min+outliers1", 2 + 0.01 * 32, 16);
+  ExpectBits("k=int8/tokens64,v=int8/tokens64.by8", 8 + 16.0 / 2048, 8 + 8 * 16.0 / 2048);
   ExpectBits("v=int2/token+outliers1", 16, 2 + 0.5 + 32.0 / 32);  // one of 32
 }
 
