@@ -94,7 +94,7 @@ std::string InBash(const std::string& line, const std::string& words) {
 TEST(CompletionTest, Bash) {
   EXPECT_EQ(InBash("tare ins", "tare ins"), "inspect\n");
   EXPECT_EQ(InBash("tare eval M --math ", "tare eval M --math ''"), "f32 bf16\n");
-  EXPECT_EQ(InBash("tare eval M --plan q=int4/to", "tare eval M --plan q = int4/to"), "int4/token\n");
+  EXPECT_EQ(InBash("tare eval M --plan q=int4/to", "tare eval M --plan q = int4/to"), "int4/token int4/tokens\n");
   EXPECT_EQ(InBash("tare eval M --tasks perplexity=a.txt,ch", "tare eval M --tasks perplexity = a.txt,ch"),
             "a.txt,choice=\n");
   EXPECT_EQ(InBash("tare quantize M --format=", "tare quantize M --format ="), "h5 safetensors compressed-tensors\n");
