@@ -48,13 +48,15 @@ const Hadamard* RotationOf(const CacheRule& rule, int width) {
 
 // By how much the largest magnitude may grow until values are rounded, and up to what. With minima in a range of both
 // signs: twice, and by a third again in a page that was cut, whose values, as read back, lie up to half a step outside
-// of the range. Runs have scales that are rounded up: as much holds that, too, and the lowest code of a full range, at
-// most 4/3 of the largest magnitude.
+// of the range. Runs have scales that are rounded up: as much holds that, too, the lowest code of a full range, at most
+// 4/3 of the largest magnitude, and the values of a list, which are at most half of their distance beside what they
+// stand for.
 struct Growth {
   float factor, limit;
 };
 Growth GrowthOf(const CacheRule& rule, int width, float turn) {
-  const bool grows = rule.HasMinima() || rule.InRuns() || rule.format.range == CodeRange::kFull;
+  const bool grows = rule.HasMinima() || rule.InRuns() || rule.format.range == CodeRange::kFull ||
+                     (HasCodes(rule.format) && !IsInteger(rule.format));
   return {.factor = (rule.hadamard ? std::sqrt(static_cast<float>(width)) : 1.0f) * (grows ? 4.0f : 1.0f) * turn,
           .limit = rule.InRuns() ? kLargestF16 : std::numeric_limits<float>::max()};
 }

@@ -13,6 +13,7 @@ using Kind = Granularity::Kind;
 
 // groups: the number of groups of a token's channels.
 PageScales ScalesOf(const CacheRule& rule, int64_t channels, int64_t groups) {
+  if (rule.clip) return {rule.format, 0, HeldScales::kF32, rule.clip};
   if (!rule.InRuns()) return {rule.format, rule.ByChannel() ? channels : kPageTokens};
   const int64_t count = rule.ByChannel() ? kPageTokens / rule.granularity.n * channels : groups * kPageTokens;
   return {rule.format, count, HeldScales::kF16};
@@ -28,7 +29,7 @@ LaneRun RunOf(int run, int n) {
 bool MayShare(Granularity granularity, Kind in_runs) {
   const int n = granularity.n;
   if (granularity.kind == in_runs) return n == kPanelLanes / 2 || n == kPanelLanes;
-  return granularity.kind == Kind::kToken || granularity.kind == Kind::kChannel;
+  return granularity.kind == Kind::kTensor || granularity.kind == Kind::kToken || granularity.kind == Kind::kChannel;
 }
 
 }  // namespace
@@ -50,7 +51,14 @@ void CheckRules(const CacheRule& k, const CacheRule& v) {
   for (const CacheRule& rule : {k, v}) {
     CheckRange("cache", "format", static_cast<int64_t>(rule.format.base), 0, std::ssize(kFormats) - 1);
     if (!IsCached(rule.format))
-      Fail("cache: got {}, expected f32, bf16, int8, int6, int4, int3 or int2", Name(rule.format));
+      Fail("cache: got {}, expected f32, bf16, int8 to int2, fp8e4m3, fp8e5m2 or a list of at most 16 values",
+           Name(rule.format));
+    const bool of_tensor = HasCodes(rule.format) && rule.granularity.kind == Kind::kTensor;
+    const float clip = rule.clip.value_or(0);
+    if (of_tensor != rule.clip.has_value() || (of_tensor && HasOffset(rule.format)) || !(clip >= 0 && clip <= 0x1p120f))
+      Fail(
+          "cache: got {} per {} clipped at {}, expected a clip of 0 to 2^120 per tensor, without minima, and none else",
+          Name(rule.format), Name(rule.granularity), clip);
   }
   if (HasCodes(k.format) && !MayShareKeyScale(k.granularity))
     Fail("cache, k: got a scale per {}, expected {}", Name(k.granularity), kKeyGranularities);

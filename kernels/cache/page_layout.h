@@ -11,9 +11,10 @@
 //   channel                   of keys [inputs], of values [lanes]
 //   block<N>.channel of keys  [64 / N][inputs]: each run of N tokens, which are lanes, has its own
 //   group<N> of values        [ceil(width / N)][64]: each run of N channels, which are lanes, has its own
+//   tensor                    none: the rule has it
 //
-// The last two hold them in f16, the others in f32. Those of values, and of keys' channels, go into what the panels
-// are multiplied by, so they lie before them; those of keys' tokens are factors of the products and lie after them.
+// Blocks and groups hold them in f16, the others in f32. Those of values, and of keys' channels, go into what the
+// panels are multiplied by, so they lie before them; those of keys' tokens are factors of the products and lie after.
 // Keys of all heads are one piece of memory, and values another: decoding reads the keys of many pages, then their
 // values, all of it straight on (measured: docs/develop/notebook.md).
 #pragma once
@@ -37,7 +38,11 @@ struct CacheRule {
   Granularity granularity = {Granularity::Kind::kToken};
   // A head's channels are rotated before they are rounded, all together or in runs (quant/format/hadamard.h).
   std::optional<RotatedRuns> hadamard = {};
+  // A rule per tensor has it, and no other: the magnitude that becomes the largest code, whatever comes.
+  std::optional<float> clip = {};
 
+  // A channel's scales, or one for all, go into what keys are multiplied by.
+  bool WeighsQueries() const { return ByChannel() || clip; }
   bool ByChannel() const {
     using enum Granularity::Kind;
     return HasCodes(format) && (granularity.kind == kChannel || granularity.kind == kBlockChannel);
@@ -66,7 +71,7 @@ struct CacheShape {
 // Throws Error for sizes below 1, more than kMostHeads heads and heads wider than kLargestWidth.
 void CheckShape(const CacheShape& shape);
 
-// Throws Error for formats and granularities that no page has.
+// Throws Error for formats, granularities and clips that no page has.
 void CheckRules(const CacheRule& k, const CacheRule& v);
 
 inline constexpr int kPageTokens = 64;

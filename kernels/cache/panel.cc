@@ -3,6 +3,7 @@
 #include "kernels/cache/panel.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -10,6 +11,7 @@
 #include "quant/base/float16.h"
 #include "quant/base/integers.h"
 #include "quant/base/message.h"
+#include "quant/format/pack.h"
 #include "quant/format/round.h"
 
 namespace tare {
@@ -74,12 +76,12 @@ int ReadCode(const std::byte* panel, int input, int lane) {
   }
 }
 
-// Numbers and codes with one interface; raised: of codes.
+// Numbers and codes with one interface.
 struct F32 {
-  static void Write(std::byte* panel, int input, int lane, float value, int /*raised*/) {
+  static void Write(std::byte* panel, int input, int lane, float value) {
     std::memcpy(panel + int64_t{input} * kRecord + 4 * lane, &value, 4);
   }
-  static float Read(const std::byte* panel, int input, int lane, int /*raised*/) {
+  static float Read(const std::byte* panel, int input, int lane) {
     float value;
     std::memcpy(&value, panel + int64_t{input} * kRecord + 4 * lane, 4);
     return value;
@@ -87,11 +89,11 @@ struct F32 {
 };
 struct Bf16 {
   static int64_t Place(int input, int lane) { return int64_t{input / 2} * kRecord + 4 * lane + input % 2 * 2; }
-  static void Write(std::byte* panel, int input, int lane, float value, int /*raised*/) {
+  static void Write(std::byte* panel, int input, int lane, float value) {
     const uint16_t bits = Bf16FromFloat(value);
     std::memcpy(panel + Place(input, lane), &bits, 2);
   }
-  static float Read(const std::byte* panel, int input, int lane, int /*raised*/) {
+  static float Read(const std::byte* panel, int input, int lane) {
     uint16_t bits;
     std::memcpy(&bits, panel + Place(input, lane), 2);
     return FloatFromBf16(bits);
@@ -99,34 +101,73 @@ struct Bf16 {
 };
 template <int kBits>
 struct Code {
-  static void Write(std::byte* panel, int input, int lane, float value, int raised) {
+  void Write(std::byte* panel, int input, int lane, float value) const {
     WriteCode<kBits>(panel, input, lane, static_cast<int>(value) + raised);
   }
-  static float Read(const std::byte* panel, int input, int lane, int raised) {
+  float Read(const std::byte* panel, int input, int lane) const {
     return static_cast<float>(ReadCode<kBits>(panel, input, lane) - raised);
   }
+
+  int raised;
+};
+// Values of a grid: FP8 and lists.
+template <int kBits>
+struct Value {
+  void Write(std::byte* panel, int input, int lane, float value) const {
+    const uint8_t u = StoredCode(value, info);
+    if constexpr (kBits == 8) {
+      panel[input * kPanelLanes + lane] = std::byte(u);
+    } else {
+      WriteCode<kBits>(panel, input, lane, u);
+    }
+  }
+  float Read(const std::byte* panel, int input, int lane) const {
+    if constexpr (kBits == 8) return values[std::to_integer<size_t>(panel[input * kPanelLanes + lane])];
+    return values[static_cast<size_t>(ReadCode<kBits>(panel, input, lane))];
+  }
+
+  const FormatInfo& info;
+  const std::array<float, 256>& values;
 };
 
-// Calls body with the type of the format's values.
 template <typename Body>
-void WithValues(Format format, const Body& body) {
+void WithGridValues(const Format& format, const Body& body) {
+  const FormatInfo& info = Info(format);
+  switch (info.bits) {
+    case 8:
+      return body(Value<8>{info, StoredValues(format)});
+    case 4:
+      return body(Value<4>{info, StoredValues(format)});
+    case 3:
+      return body(Value<3>{info, StoredValues(format)});
+    case 2:
+      return body(Value<2>{info, StoredValues(format)});
+    default:
+      TARE_CHECK(false);
+  }
+}
+
+// Calls body with what reads and writes the format's values.
+template <typename Body>
+void WithValues(const Format& format, const Body& body) {
+  const int raised = RaisedBy(format);
   switch (format.base) {
     case Format::kF32:
       return body(F32());
     case Format::kBf16:
       return body(Bf16());
     case Format::kInt8:
-      return body(Code<8>());
+      return body(Code<8>{raised});
     case Format::kInt6:
-      return body(Code<6>());
+      return body(Code<6>{raised});
     case Format::kInt4:
-      return body(Code<4>());
+      return body(Code<4>{raised});
     case Format::kInt3:
-      return body(Code<3>());
+      return body(Code<3>{raised});
     case Format::kInt2:
-      return body(Code<2>());
+      return body(Code<2>{raised});
     default:
-      TARE_CHECK(false);
+      return WithGridValues(format, body);
   }
 }
 
@@ -147,18 +188,16 @@ void PutNumber(std::byte* to, int64_t index, T value) {
 int64_t PanelBytes(Format format, int64_t inputs) { return inputs * kPanelLanes * Info(format).bits / 8; }
 
 void ReadPanel(Format format, const std::byte* panel, const PanelRun& run, int n, float* values) {
-  const int raised = HasCodes(format) ? RaisedBy(format) : 0;
-  WithValues(format, [&]<class Value>(Value) {
+  WithValues(format, [&](const auto& value) {
     for (int i = 0; i < n; ++i)
-      values[i] = Value::Read(panel, run.input + i * run.input_step, run.lane + i * run.lane_step, raised);
+      values[i] = value.Read(panel, run.input + i * run.input_step, run.lane + i * run.lane_step);
   });
 }
 
 void WritePanel(Format format, std::byte* panel, const PanelRun& run, const float* values, int n) {
-  const int raised = HasCodes(format) ? RaisedBy(format) : 0;
-  WithValues(format, [&]<class Value>(Value) {
+  WithValues(format, [&](const auto& value) {
     for (int i = 0; i < n; ++i)
-      Value::Write(panel, run.input + i * run.input_step, run.lane + i * run.lane_step, values[i], raised);
+      value.Write(panel, run.input + i * run.input_step, run.lane + i * run.lane_step, values[i]);
   });
 }
 
@@ -179,20 +218,28 @@ GroupScale PageScales::GroupOf(Ends ends) const {
   GroupScale group = GroupScaleFor(ends, format_, ends.high);
   const float scale = FloatFromF16(F16AtLeast(group.scale.scale));
   group.scale = {scale > 0 ? 1 / scale : 0.0f, scale};
+  if (format_.range == CodeRange::kMean) group.origin = FloatFromF16(F16FromFloat(group.origin));
   if (format_.range == CodeRange::kZero) group.zero = std::nearbyint(std::max(-least, 0.0f) * group.scale.inv);
   return group;
 }
 
 void PageScales::Round(const float* values, int n, std::byte* scales, int64_t index, float* codes) const {
   const auto count = static_cast<size_t>(n);
-  const Ends ends = HasMinima() ? EndsOf({values, count}, format_) : Ends{0.0f, AbsMax(values, count)};
+  const FormatInfo& info = Info(format_);
+  const bool by_largest = !HasMinima() && info.statistic == Statistic::kLargest;
+  const Ends ends = clip_        ? Ends{-*clip_, *clip_}
+                    : by_largest ? Ends{0.0f, AbsMax(values, count)}
+                                 : EndsOf({values, count}, format_);
   const GroupScale group = GroupOf(ends);
-  Put(scales, index, group.scale.scale);
+  if (!clip_) Put(scales, index, group.scale.scale);
   if (HasMinima()) {
     const bool as_it_is = held_ == HeldScales::kF16 && format_.range == CodeRange::kZero;
     Put(scales, count_ + index, as_it_is ? group.zero : group.origin - group.zero * group.scale.scale);
   }
-  const FormatInfo& info = Info(format_);
+  if (!IsInteger(format_)) {
+    std::transform(values, values + n, codes, [&](float x) { return RoundedIn(x, group, format_); });
+    return;
+  }
   const auto least = static_cast<float>(info.min_code), most = static_cast<float>(info.max_code);
   for (int i = 0; i < n; ++i) {  // RoundedIn
     const float code = ((values[i] - group.origin) * group.scale.inv + kToNearest) - kToNearest;
@@ -202,10 +249,11 @@ void PageScales::Round(const float* values, int n, std::byte* scales, int64_t in
 
 // As it was, but for what rounding alone needs.
 GroupScale PageScales::At(const std::byte* scales, int64_t index) const {
+  if (clip_) return GroupOf({-*clip_, *clip_});
   GroupScale group{.scale = {.inv = 0.0f, .scale = Get(scales, index)}};
   if (!HasMinima()) return group;
   const float beside = Get(scales, count_ + index);
-  if (format_.range == CodeRange::kMin) {
+  if (format_.range != CodeRange::kZero) {
     group.origin = beside;
   } else if (held_ == HeldScales::kF16) {
     group.zero = beside;
@@ -225,11 +273,16 @@ void PageScales::DequantizeEach(const std::byte* scales, int64_t first, int n, f
 }
 
 void PageScales::Copy(std::byte* scales, int64_t index, const std::byte* from, int64_t from_index) const {
+  if (clip_) return;
   Put(scales, index, Get(from, from_index));
   if (HasMinima()) Put(scales, count_ + index, Get(from, count_ + from_index));
 }
 
 PageScales::Numbers PageScales::Load(const std::byte* scales, int64_t first, int64_t n, float* memory) const {
+  if (clip_) {
+    std::fill_n(memory, n, GroupOf({-*clip_, *clip_}).scale.scale);
+    return {memory, nullptr};
+  }
   if (held_ == HeldScales::kF32) {
     const auto* begin = reinterpret_cast<const float*>(scales) + first;
     return {begin, HasMinima() ? begin + count_ : nullptr};

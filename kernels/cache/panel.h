@@ -13,13 +13,16 @@
 //   int2    256 bytes   16    byte 4 l + r % 4 has u of inputs r % 4, + 4, + 8, + 12 in bits 0, 2, 4, 6
 //   int3    384 bytes   16    low two bits of u as a record of int2; the 16 bits at byte 256 + 2 l, lowest byte first,
 //                             have the high bit of input r in bit 4 (r % 4) + r / 4
+//   fp8      64 bytes    1    byte l: u
 //
-// Integers of another range (quant/format/format.h) lie as those of their width do.
+// Integers of another range (quant/format/format.h) lie as those of their width do. Of FP8 and of lists of values u is
+// the stored code of quant/format/pack.h, and a list's lie as those of its width do. Where codes are spoken of below
+// and in kernels/decode, these have the values of their grid.
 //
 // What codes of a page share (PageScales): a head's scales, of tokens or of channels, in f32 or f16 [count], and after
 // them, where the format has zero points or minima, as many of these. A value is
 //
-//   code x scale + minimum                 +min
+//   code x scale + minimum                 +min, and +mean with the mean in its place
 //   (code - zero) x scale                  +zero, whose minimum is -zero x scale, rounded once
 //
 // and kernels, which see scales and minima alone, know no zero points. In f32 a zero point is held as its minimum. f16
@@ -38,20 +41,27 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "quant/format/format.h"
 #include "quant/format/round.h"
 
 namespace tare {
 
-// Those of the table above.
-constexpr bool IsCached(Format format) { return !HasCodes(format) || Info(format.base).min_code < 0; }
+// Those of the table above: lists have at most 16 values, as registers hold.
+constexpr bool IsCached(const Format& format) {
+  if (!HasCodes(format) || Info(format.base).min_code < 0) return true;
+  if (format.scale != ScaleType::kF32) return false;
+  const FormatInfo& info = Info(format);
+  const bool listed = !info.grid.levels.empty() && info.together == 1 && info.bits >= 2 && info.bits <= 4;
+  return listed || format.base == Format::kFp8E4M3 || format.base == Format::kFp8E5M2;
+}
 
-// What u is less, in products: about the middle of all codes, so that they err little.
-constexpr int MiddleOf(Format format) { return 1 << (Info(format).bits - 1); }
+// What u is less, in products of integers: about the middle of all codes, so that they err little.
+constexpr int MiddleOf(const Format& format) { return IsInteger(format) ? 1 << (Info(format).bits - 1) : 0; }
 
 // What codes are raised by where they lie. Those with a zero point or a minimum are not negative as they are.
-constexpr int RaisedBy(Format format) { return HasOffset(format) ? 0 : MiddleOf(format); }
+constexpr int RaisedBy(const Format& format) { return HasOffset(format) ? 0 : MiddleOf(format); }
 
 inline constexpr int kPanelLanes = 64;
 
@@ -63,7 +73,7 @@ struct PanelRun {
   int input, lane, input_step, lane_step;
 };
 
-// Codes, or the numbers, as they are; codes are whole.
+// Codes, or the numbers, as they are.
 void ReadPanel(Format format, const std::byte* panel, const PanelRun& run, int n, float* values);
 void WritePanel(Format format, std::byte* panel, const PanelRun& run, const float* values, int n);
 
@@ -73,8 +83,9 @@ inline constexpr float kLargestF16 = 65504;
 
 class PageScales {
  public:
-  PageScales(Format format, int64_t count, HeldScales held = HeldScales::kF32)
-      : format_(format), held_(held), count_(HasCodes(format) ? count : 0) {}
+  // clip: the magnitude that becomes the largest code, where no scales are held; count is 0 then.
+  PageScales(Format format, int64_t count, HeldScales held = HeldScales::kF32, std::optional<float> clip = {})
+      : format_(format), held_(held), count_(HasCodes(format) ? count : 0), clip_(clip) {}
 
   int64_t Bytes() const { return (Minima() * (HasMinima() ? 2 : 1) + 63) / 64 * 64; }
   int64_t Minima() const { return count_ * (held_ == HeldScales::kF16 ? 2 : 4); }  // where they begin
@@ -92,11 +103,11 @@ class PageScales {
   struct Numbers {
     const float *scales = nullptr, *minima = nullptr;  // [n]; minima null: the format has none
   };
-  // n from number `first` on: where they lie, or those of f16 in memory [2 n].
+  // n from number `first` on: where they lie, or those of f16 or of a clip in memory [2 n].
   Numbers Load(const std::byte* scales, int64_t first, int64_t n, float* memory) const;
 
  private:
-  bool HasMinima() const { return format_.range == CodeRange::kZero || format_.range == CodeRange::kMin; }
+  bool HasMinima() const { return HasOffset(format_); }
   GroupScale GroupOf(Ends ends) const;
   GroupScale At(const std::byte* scales, int64_t index) const;
   float Get(const std::byte* from, int64_t index) const;
@@ -105,6 +116,7 @@ class PageScales {
   Format format_;
   HeldScales held_;
   int64_t count_;
+  std::optional<float> clip_;
 };
 
 }  // namespace tare

@@ -50,8 +50,7 @@ GroupQueries QueriesOf(const Unit& u, const Group& group) {
   GroupQueries::Memory memory = u.x.queries;
   memory.keys += row;
   memory.q += row * u.x.inputs;
-  memory.q_high += row * u.x.inputs;
-  memory.q_low += row * u.x.inputs;
+  memory.q_factors += row * u.x.inputs;
   return {u.table, u.work.s, group, memory};
 }
 
@@ -120,7 +119,7 @@ void LoadFactors(const Unit& u, const Part& part, int head, int run, std::span<P
   const auto [scales, minima] = by_channel ? PageScales::Numbers() : layout.ValueInputScales(part.v, head, run, memory);
   for (PanelFactor& factor : factors) {
     const int64_t at = (&factor - u.x.values) * kPageTokens;
-    ToPlanes(factor.x, scales, inputs, u.x.d_high + at, u.x.d_low + at, factor);
+    ToFactor(rule.format, factor.x, scales, inputs, u.x.d_factors + at, factor);
     if (by_channel) factor.lane_scales = reinterpret_cast<const float*>(part.v + layout.ValueScales(head));
     if (by_channel && rule.HasMinima())
       factor.lane_minima = reinterpret_cast<const float*>(part.v + layout.ValueMinima(head));

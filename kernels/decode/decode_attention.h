@@ -8,11 +8,11 @@
 // one over the values, times the difference of the maps: one row where the formula has two. Each reads its memory
 // straight on, once for all heads and queries that share it; codes stay packed until they are in registers.
 //
-// Queries and differences are 15-bit integers beside codes (panel_product.h), and f32 beside f32 and bf16: the result
-// is that of exact attention over the dequantized cache within kDecodeBound.
+// Queries and differences are 15-bit integers beside integers (panel_product.h), and f32 beside f32, bf16, FP8 and
+// lists: the result is that of exact attention over the dequantized cache within kDecodeBound.
 //
 // A part's exponentials hang on nothing but the part; values are summed in at most kMostChunks runs of pages, cut by
-// the cache's length alone, and those in order: the same bits on any number of threads, and over codes on any
+// the cache's length alone, and those in order: the same bits on any number of threads, and over integers on any
 // instruction set. Several threads may call at once, each with a workspace of its own, over caches that none writes to.
 #pragma once
 
@@ -64,8 +64,8 @@ enum class KeyMass { kMaps, kDifference };
 // and V not read. The sequence is as DecodeAttention takes it, and so refused.
 void AddKeyMass(KeyMass of, const DecodeHeads& table, const DecodeSequence& s, std::span<std::vector<float>> mass);
 
-// Decoding beside codes differs from the truth by less than kDecodeBound (1 + the row's largest |logit|) of ||P1 V|| +
-// lambda ||P2 V||. A query is off by half a 16256th of its largest value, some 3 standard deviations, which moves a
+// Decoding beside integers differs from the truth by less than kDecodeBound (1 + the row's largest |logit|) of ||P1 V||
+// + lambda ||P2 V||. A query is off by half a 16256th of its largest value, some 3 standard deviations, which moves a
 // logit of standard normal queries and keys by 5e-5 and a row by 1e-4; a difference is off by as much.
 inline constexpr double kDecodeBound = 5e-4;
 
@@ -73,7 +73,7 @@ inline constexpr double kDecodeBound = 5e-4;
 struct DecodeTruth {
   std::vector<double> out;         // [T][slices * width of v]
   std::vector<double> magnitudes;  // [T]: ||P1 V|| + lambda ||P2 V||
-  std::vector<double> bounds;      // [T] of ||error|| beside codes
+  std::vector<double> bounds;      // [T] of ||error|| beside integers
 };
 
 // What DecodeAttention computes, by the double reference of attention over the cache read back as f32, one token at

@@ -23,26 +23,26 @@ void GroupQueries::Load() const {
       std::copy_n(query, table_.shape().k_width, q);
     }
     x_.keys[i] = {.x = q, .y = x_.logits + i * kPageTokens};
-    LoadPlanes(i, nullptr);
+    LoadFactor(i, s_.cache->rules().k.format, nullptr);
   }
 }
 
-void GroupQueries::LoadPlanes(int64_t i, const float* weights) const {
-  PanelFactor& factor = x_.keys[i];
-  ToPlanes(x_.q + i * inputs_, weights, inputs_, x_.q_high + i * inputs_, x_.q_low + i * inputs_, factor);
+void GroupQueries::LoadFactor(int64_t i, const Format& format, const float* weights) const {
+  ToFactor(format, x_.q + i * inputs_, weights, inputs_, x_.q_factors + i * inputs_, x_.keys[i]);
 }
 
-// Scales per channel are the inputs': they multiply the queries, which become planes anew for each run of the page's
-// tokens, and the minima add one number to every logit of the run. Scales per token are the lanes'. The softmax
-// multiplies by them, unless there are minima: these are added after the scales, so that the product must have both.
+// Scales per channel, or of all, are the inputs': they multiply the queries, which become factors anew for each run of
+// the page's tokens, and the minima add one number to every logit of the run. Scales per token are the lanes'. The
+// softmax multiplies by them, unless there are minima: these are added after the scales, so that the product must have
+// both.
 void GroupQueries::WeighQueries(const Part& part, int head, int run, std::span<PanelFactor> factors) const {
   const PageLayout& layout = *part.layout;
   const CacheRule& rule = layout.k();
-  if (rule.ByChannel()) {
+  if (rule.WeighsQueries()) {
     alignas(64) float memory[2 * kLargestWidth];
     const auto [scales, minima] = layout.KeyInputScales(part.k, head, run, memory);
     for (PanelFactor& factor : factors) {
-      LoadPlanes(&factor - x_.keys, scales);
+      LoadFactor(&factor - x_.keys, rule.format, scales);
       if (minima != nullptr) factor.beside = CentreSum(rule.format, factor.x, scales, minima, inputs_);
     }
   } else if (rule.HasMinima()) {
@@ -103,7 +103,7 @@ PartLogits GroupQueries::Logits(const Part& part, int64_t page, int64_t i) const
   const PageLayout& layout = *part.layout;
   const CacheRule& rule = layout.k();
   const bool by_token =
-      HasCodes(rule.format) && !rule.ByChannel() && !rule.HasMinima() && !s_.cache->KeysBeforeRotary();
+      HasCodes(rule.format) && !rule.WeighsQueries() && !rule.HasMinima() && !s_.cache->KeysBeforeRotary();
   const std::byte* scales = part.k + layout.KeyScales(group_.rows[i / s_.q.tokens].k);
   return {.products = x_.logits + i * kPageTokens,
           .key_scales = by_token ? reinterpret_cast<const float*>(scales) : nullptr,

@@ -20,11 +20,10 @@ class GroupQueries {
  public:
   // Aligned to 64. inputs: of keys, up to a multiple of 16.
   struct Memory {
-    PanelFactor* keys;       // [rows]
-    float* q;                // [rows][inputs], then as planes
-    int8_t *q_high, *q_low;  // [rows][inputs]
-    float* logits;           // [rows][64]
-    float* panel;            // [inputs][64], of keys before rotary; else not read
+    PanelFactor* keys;     // [rows]
+    float *q, *q_factors;  // [rows][inputs], as they are and as factors
+    float* logits;         // [rows][64]
+    float* panel;          // [inputs][64], of keys before rotary; else not read
   };
 
   GroupQueries(const DecodeHeads& table, const DecodeSequence& s, const DecodeHeads::Group& group, const Memory& memory)
@@ -39,7 +38,7 @@ class GroupQueries {
   PartLogits Logits(const KvCache::Part& part, int64_t page, int64_t i) const;
 
  private:
-  void LoadPlanes(int64_t i, const float* weights) const;
+  void LoadFactor(int64_t i, const Format& format, const float* weights) const;
   KeyRange Visible(const KvCache::Part& part, int64_t page, int64_t query) const;
   void WeighQueries(const KvCache::Part& part, int head, int run, std::span<PanelFactor> factors) const;
   void MultiplyTurned(const KvCache::Part& part, int64_t page, int head, std::span<const PanelFactor> factors) const;
@@ -118,15 +117,13 @@ struct DecodeScratch {
   int64_t inputs = l.page_.KeyInputs();
   GroupQueries::Memory queries{.keys = arena.Take<PanelFactor>(rows),
                                .q = arena.Take<float>(rows * inputs),
-                               .q_high = arena.Take<int8_t>(rows * inputs),
-                               .q_low = arena.Take<int8_t>(rows * inputs),
+                               .q_factors = arena.Take<float>(rows * inputs),
                                .logits = arena.Take<float>(rows * kPageTokens),
                                .panel = arena.Take<float>(l.before_rotary_ ? inputs * kPageTokens : 0)};
-  float* share = arena.Take<float>(l.maps_);                    // of a part in each map
-  float* d = arena.Take<float>(products * kPageTokens);         // [differences][64]
-  PanelFactor* values = arena.Take<PanelFactor>(products);      // [products]
-  int8_t* d_high = arena.Take<int8_t>(products * kPageTokens);  // [products][64]
-  int8_t* d_low = arena.Take<int8_t>(products * kPageTokens);   // [products][64]
+  float* share = arena.Take<float>(l.maps_);                     // of a part in each map
+  float* d = arena.Take<float>(products * kPageTokens);          // [differences][64]
+  PanelFactor* values = arena.Take<PanelFactor>(products);       // [products]
+  float* d_factors = arena.Take<float>(products * kPageTokens);  // [products][64]
 };
 
 }  // namespace tare

@@ -29,8 +29,7 @@ class GroupMass {
         queries_(table, s, group,
                  {.keys = keys_.data(),
                   .q = q_.data(),
-                  .q_high = planes_.data(),
-                  .q_low = planes_.data() + rows_ * inputs_,
+                  .q_factors = factors_.data(),
                   .logits = logits_.data(),
                   .panel = panel_.data()}) {
     queries_.Load();
@@ -101,9 +100,9 @@ class GroupMass {
   const Group& group_;
   size_t rows_, inputs_;
   std::vector<PanelFactor> keys_ = std::vector<PanelFactor>(rows_);
-  AlignedBuffer<float> q_{rows_ * inputs_}, logits_{rows_ * kPageTokens}, p_{rows_ * kPageTokens};
+  AlignedBuffer<float> q_{rows_ * inputs_}, factors_{rows_ * inputs_}, logits_{rows_ * kPageTokens},
+      p_{rows_ * kPageTokens};
   AlignedBuffer<float> panel_{s_.cache->KeysBeforeRotary() ? inputs_ * kPageTokens : 0};
-  AlignedBuffer<int8_t> planes_{2 * rows_ * inputs_};
   std::vector<SoftmaxSum> softmax_{rows_, {-std::numeric_limits<float>::infinity(), 0.0f}};
   GroupQueries queries_;
 };

@@ -4,6 +4,9 @@
 // stages.cc compiles this file, once for each instruction set.
 #include "kernels/decode/panel_product.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "quant/base/integers.h"
 #include "quant/base/message.h"
 #include "quant/format/round.h"
@@ -54,10 +57,17 @@ HWY_INLINE void AddSums(const PanelFactor& x, int64_t at, VI high, VI low) {
   hn::Store(hn::Add(sum, centres), d, x.y + at);
 }
 
+// Codes that lie as Bits has them.
+template <class Bits>
+struct Integers {
+  static constexpr int kMost = 2;
+};
+
 // Adds a panel's products with kCount vectors, in two planes, to y [64] of each from offset `first`, kAtOnce vectors of
 // lanes at once.
-template <class Bits, int kCount, int kAtOnce>
-HWY_INLINE void Codes(const uint8_t* w, const Panels& p, const PanelFactor* x, int64_t first, ReadHint hint) {
+template <int kCount, int kAtOnce, class Bits>
+HWY_INLINE void Multiply(Integers<Bits> /*of*/, const uint8_t* w, const Panels& p, const PanelFactor* x, int64_t first,
+                         ReadHint hint) {
   const DI di;
   for (int64_t lane = p.begin; lane < p.end; lane += kAtOnce * kLanes) {
     VI high[kCount][kAtOnce], low[kCount][kAtOnce];
@@ -85,80 +95,156 @@ HWY_INLINE void Codes(const uint8_t* w, const Panels& p, const PanelFactor* x, i
   }
 }
 
-// One input of f32 per record, or two of bf16.
+// Records of floats: a vector's lanes of the next kInputs inputs. Of codes, times kStep.
 struct OneFloat {
+  static constexpr int kMost = 4;
   static constexpr int kInputs = 1;
-  static HWY_INLINE void Step(const uint8_t* w, const float* x, VF& sum) {
-    const DF d;
-    sum = hn::MulAdd(hn::Load(d, reinterpret_cast<const float*>(w)), hn::Set(d, x[0]), sum);
+  static constexpr int64_t kBytes = kPanelGroupBytes;
+  static constexpr bool kOfCodes = false;
+  HWY_INLINE void Load(const uint8_t* record, int64_t lane, VF* values) const {
+    values[0] = hn::Load(DF(), reinterpret_cast<const float*>(record) + lane);
   }
 };
-struct TwoBf16 {
+struct TwoBf16 : OneFloat {
   static constexpr int kInputs = 2;
-  static HWY_INLINE void Step(const uint8_t* w, const float* x, VF& sum) {
+  HWY_INLINE void Load(const uint8_t* record, int64_t lane, VF* values) const {
     const DF d;
-    const auto both = hn::Load(DU(), reinterpret_cast<const uint32_t*>(w));
-    sum = hn::MulAdd(hn::BitCast(d, hn::ShiftLeft<16>(both)), hn::Set(d, x[0]), sum);
-    sum = hn::MulAdd(hn::BitCast(d, hn::And(both, hn::Set(DU(), 0xffff0000u))), hn::Set(d, x[1]), sum);
+    const auto both = hn::Load(DU(), reinterpret_cast<const uint32_t*>(record) + lane);
+    values[0] = hn::BitCast(d, hn::ShiftLeft<16>(both));
+    values[1] = hn::BitCast(d, hn::And(both, hn::Set(DU(), 0xffff0000u)));
   }
+};
+// f16 has the bits of FP8 and more: E5M2 is its upper byte, and in E4M3 the exponent's bias is 8 less, which the step
+// makes up for. Subnormals become what they are in both.
+template <int kMantissa>
+struct OneFp8 {
+  static constexpr int kMost = 4;
+  static constexpr int kInputs = 1;
+  static constexpr int64_t kBytes = kPanelLanes;
+  static constexpr bool kOfCodes = true;
+  static constexpr float kStep = kMantissa == 3 ? 256 : 1;
+  HWY_INLINE void Load(const uint8_t* record, int64_t lane, VF* values) const {
+    const hn::Rebind<int16_t, DF> wide;
+    const auto codes = hn::LoadU(DS8Quarter(), reinterpret_cast<const int8_t*>(record) + lane);
+    const auto bits = hn::And(hn::ShiftLeft<10 - kMantissa>(hn::PromoteTo(wide, codes)),  // the sign twice in E4M3
+                              hn::Set(wide, static_cast<int16_t>(kMantissa == 3 ? 0xbfff : 0xffff)));
+    values[0] = hn::PromoteTo(DF(), hn::BitCast(hn::Rebind<hwy::float16_t, DF>(), bits));
+  }
+};
+// Codes that lie as Bits has them, of a list of at most 16 values.
+template <class Bits>
+struct OfList {
+  static constexpr int kMost = 4;
+  static constexpr int kInputs = 4 * Bits::kGroups;
+  static constexpr int64_t kBytes = Bits::kRecordBytes;
+  static constexpr bool kOfCodes = true;
+  static constexpr float kStep = 1;
+  HWY_INLINE VF Look(VI index) const {
+    const DF d;
+    if constexpr (kLanes == 16) return hn::TableLookupLanes(hn::Load(d, list), hn::IndicesFromVec(d, index));
+    if constexpr (kLanes == 8)
+      return hn::TwoTablesLookupLanes(d, hn::Load(d, list), hn::Load(d, list + 8), hn::IndicesFromVec(d, index));
+    return hn::GatherIndex(d, list, index);
+  }
+  HWY_INLINE void Load(const uint8_t* record, int64_t lane, VF* values) const {
+    const DI di;
+    hn::Vec<D8> codes[Bits::kGroups];
+    Bits::Unpack(D8(), record, 4 * lane, codes);
+    for (int g = 0; g < Bits::kGroups; ++g) {
+      const VI four = hn::BitCast(di, codes[g]);
+      for (int r = 0; r < 4; ++r) values[4 * g + r] = Look(hn::And(hn::ShiftRightSame(four, 8 * r), hn::Set(di, 15)));
+    }
+  }
+
+  const float* list;  // [16], aligned to 64 bytes
 };
 
-template <class Record, int kCount>
-HWY_INLINE void Floats(const uint8_t* w, int64_t inputs, const PanelFactor* x, int64_t first, ReadHint hint) {
+// Likewise in f32.
+template <int kCount, int kAtOnce, class Record>
+HWY_INLINE void Multiply(const Record& of, const uint8_t* w, const Panels& p, const PanelFactor* x, int64_t first,
+                         ReadHint hint) {
   const DF d;
-  for (int64_t lane = 0; lane < kPanelLanes; lane += kVectors * kLanes) {
-    VF sum[kCount][kVectors];
+  const float* by[kCount];
+  for (int i = 0; i < kCount; ++i) by[i] = Record::kOfCodes && x[i].weighted != nullptr ? x[i].weighted : x[i].x;
+  for (int64_t lane = p.begin; lane < p.end; lane += kAtOnce * kLanes) {
+    VF sum[kCount][kAtOnce];
     for (int i = 0; i < kCount; ++i) {
-      for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Load(d, x[i].y + first + lane + v * kLanes);
+      for (int v = 0; v < kAtOnce; ++v)
+        sum[i][v] = Record::kOfCodes ? hn::Zero(d) : hn::Load(d, x[i].y + first + lane + v * kLanes);
     }
     const uint8_t* record = w;
-    for (int64_t r = 0; r < inputs; r += Record::kInputs, record += kPanelGroupBytes) {
-      if (lane == 0) Fetch(record, kPanelGroupBytes, hint);
-      for (int v = 0; v < kVectors; ++v) {
-        for (int i = 0; i < kCount; ++i) Record::Step(record + 4 * lane + v * kBytes, x[i].x + r, sum[i][v]);
+    for (int64_t r = 0; r < p.inputs; r += Record::kInputs, record += Record::kBytes) {
+      if (lane == 0) Fetch(record, Record::kBytes, hint);
+      for (int v = 0; v < kAtOnce; ++v) {
+        VF values[Record::kInputs];
+        of.Load(record, lane + v * kLanes, values);
+        for (int j = 0; j < Record::kInputs; ++j) {
+          for (int i = 0; i < kCount; ++i) sum[i][v] = hn::MulAdd(values[j], hn::Set(d, by[i][r + j]), sum[i][v]);
+        }
       }
     }
     for (int i = 0; i < kCount; ++i) {
-      for (int v = 0; v < kVectors; ++v) hn::Store(sum[i][v], d, x[i].y + first + lane + v * kLanes);
+      for (int v = 0; v < kAtOnce; ++v) {
+        const int64_t at = first + lane + v * kLanes;
+        if constexpr (Record::kOfCodes) {
+          VF step = hn::Set(d, Record::kStep), means = hn::Set(d, x[i].beside);
+          if (x[i].lane_scales != nullptr) step = hn::Mul(step, hn::Load(d, x[i].lane_scales + at));
+          if (x[i].lane_minima != nullptr)
+            means = hn::MulAdd(hn::Load(d, x[i].lane_minima + at), hn::Set(d, x[i].sum), means);
+          sum[i][v] = hn::Add(hn::MulAdd(sum[i][v], step, means), hn::Load(d, x[i].y + at));
+        }
+        hn::Store(sum[i][v], d, x[i].y + at);
+      }
     }
   }
 }
 
-template <class Bits, int kAtOnce>
-void RunsOfCodes(const Panels& p, const PanelFactor* x, int64_t count, ReadHint hint) {
+// kMost vectors at once, then fewer.
+template <int kAtOnce, class Panel>
+void Runs(const Panel& of, const Panels& p, const PanelFactor* x, int64_t count, ReadHint hint) {
   const auto* w = reinterpret_cast<const uint8_t*>(p.first);
   for (int64_t n = 0; n < p.count; ++n, w += p.bytes) {
     int64_t i = 0;
-    for (; i + 2 <= count; i += 2) Codes<Bits, 2, kAtOnce>(w, p, x + i, n * kPanelLanes, hint);
-    if (i < count) Codes<Bits, 1, kAtOnce>(w, p, x + i, n * kPanelLanes, hint);
+    if constexpr (Panel::kMost == 4) {
+      for (; i + 4 <= count; i += 4) Multiply<4, kAtOnce>(of, w, p, x + i, n * kPanelLanes, hint);
+    }
+    for (; i + 2 <= count; i += 2) Multiply<2, kAtOnce>(of, w, p, x + i, n * kPanelLanes, hint);
+    if (i < count) Multiply<1, kAtOnce>(of, w, p, x + i, n * kPanelLanes, hint);
   }
   Fetch(w - p.bytes + PanelBytes(p.format, p.inputs), p.behind, hint);
 }
 
-template <class Bits>
-void CodePanels(const Panels& p, const PanelFactor* x, int64_t count, ReadHint hint) {
-  if (p.end - p.begin == kPanelLanes) return RunsOfCodes<Bits, kVectors>(p, x, count, hint);
-  RunsOfCodes<Bits, kVectorsOfHalf>(p, x, count, hint);
+template <class Panel>
+void EachPanel(const Panel& of, const Panels& p, const PanelFactor* x, int64_t count, ReadHint hint) {
+  if (p.end - p.begin == kPanelLanes) return Runs<kVectors>(of, p, x, count, hint);
+  Runs<kVectorsOfHalf>(of, p, x, count, hint);
 }
 
-template <class Record>
-void FloatPanels(const Panels& p, const PanelFactor* x, int64_t count, ReadHint hint) {
-  const auto* w = reinterpret_cast<const uint8_t*>(p.first);
-  for (int64_t n = 0; n < p.count; ++n, w += p.bytes) {
-    int64_t i = 0;
-    for (; i + 4 <= count; i += 4) Floats<Record, 4>(w, p.inputs, x + i, n * kPanelLanes, hint);
-    for (; i + 2 <= count; i += 2) Floats<Record, 2>(w, p.inputs, x + i, n * kPanelLanes, hint);
-    if (i < count) Floats<Record, 1>(w, p.inputs, x + i, n * kPanelLanes, hint);
+void ListPanels(const Panels& p, const PanelFactor* x, int64_t count, ReadHint hint) {
+  const FormatInfo& info = Info(p.format);
+  alignas(64) float list[16] = {};
+  std::ranges::copy(info.grid.levels, list);
+  switch (info.bits) {
+    case 4:
+      return EachPanel(OfList<FourBits>{list}, p, x, count, hint);
+    case 3:
+      return EachPanel(OfList<ThreeBits>{list}, p, x, count, hint);
+    default:
+      return EachPanel(OfList<TwoBits>{list}, p, x, count, hint);
   }
 }
 
 void Products(const Panels* p, const PanelFactor* x, int64_t count, ReadHint hint) {
-  const auto of_codes = [&](auto bits) HWY_ATTR { CodePanels<decltype(bits)>(*p, x, count, hint); };
+  const auto of_codes = [&](auto bits) HWY_ATTR { EachPanel(Integers<decltype(bits)>(), *p, x, count, hint); };
   switch (p->format.base) {
     case Format::kF32:
-      return FloatPanels<OneFloat>(*p, x, count, hint);
+      return EachPanel(OneFloat(), *p, x, count, hint);
     case Format::kBf16:
-      return FloatPanels<TwoBf16>(*p, x, count, hint);
+      return EachPanel(TwoBf16(), *p, x, count, hint);
+    case Format::kFp8E4M3:
+      return EachPanel(OneFp8<3>(), *p, x, count, hint);
+    case Format::kFp8E5M2:
+      return EachPanel(OneFp8<2>(), *p, x, count, hint);
     case Format::kInt8:
       return WithFactor<EightBits>(of_codes);
     case Format::kInt6:
@@ -170,7 +256,7 @@ void Products(const Panels* p, const PanelFactor* x, int64_t count, ReadHint hin
     case Format::kInt2:
       return WithFactor<TwoBits>(of_codes);
     default:
-      TARE_CHECK(false);
+      return ListPanels(*p, x, count, hint);
   }
 }
 
@@ -247,8 +333,17 @@ float CentreSum(Format format, const float* x, const float* scales, const float*
   return HWY_DYNAMIC_DISPATCH(Centres)(x, scales, minima, static_cast<float>(MiddleOf(format)), count);
 }
 
+void ToFactor(const Format& format, const float* x, const float* weights, int64_t count, float* memory,
+              PanelFactor& factor) {
+  auto* const planes = reinterpret_cast<int8_t*>(memory);
+  if (IsInteger(format)) return ToPlanes(x, weights, count, planes, planes + count, factor);
+  factor.weighted = weights == nullptr ? nullptr : memory;
+  for (int64_t i = 0; weights != nullptr && i < count; ++i) memory[i] = x[i] * weights[i];
+  factor.sum = std::accumulate(x, x + count, 0.0f);  // beside lane_minima, where there are no weights
+}
+
 void PanelProduct(const Panels& panels, std::span<const PanelFactor> factors, ReadHint hint) {
-  TARE_CHECK(panels.inputs % 16 == 0);
+  TARE_CHECK(panels.inputs % 16 == 0 && IsCached(panels.format));
   const int lanes = panels.end - panels.begin;
   TARE_CHECK(lanes == kPanelLanes || (lanes == kPanelLanes / 2 && HasCodes(panels.format)));
   TARE_CHECK(panels.begin % lanes == 0 && panels.end <= kPanelLanes && panels.begin >= 0);

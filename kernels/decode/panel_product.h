@@ -4,8 +4,9 @@
 // registers, and are unpacked once for two vectors.
 //
 //   y[lane] += sum over inputs of panel[input][lane] x[input]                               f32, bf16
+//   y[lane] += lane_scales[lane] * sum over inputs of code[input][lane] weighted[input]     FP8, lists; in f32
 //   y[lane] += scale * lane_scales[lane] * sum over inputs of code[input][lane] (128 high[input] + low[input])
-//                                                                                           codes; each plane exact
+//                                                                                        integers; each plane exact
 //
 // Codes with minima are not negative. The vector's integers are off by a part of its largest magnitude, and a product
 // by as much times its code. So products with minima count code - h, with h the middle of the codes: a value is
@@ -13,7 +14,7 @@
 // vector's sum in f32: that of its integers is off, and a centre may be large. Where they are the inputs', the centres
 // add one number to all lanes, the sum of x[input] centre[input].
 //
-// The vector's integers are 15 bits wide, as in kernels/linear/one_token.h: off by at most half a 16256th of its
+// Beside integers the vector's are 15 bits wide, as in kernels/linear/one_token.h: off by at most half a 16256th of its
 // largest magnitude, so that what decoding adds to the cache's own rounding is nothing.
 #pragma once
 
@@ -29,7 +30,8 @@ namespace tare {
 // A vector beside a panel and the lanes that it adds to.
 struct PanelFactor {
   const float* x = nullptr;                      // [inputs], of f32 and bf16
-  const int8_t *high = nullptr, *low = nullptr;  // [inputs], of codes, with scale and the sums of both
+  const float* weighted = nullptr;               // [inputs], of FP8 and lists; null: x
+  const int8_t *high = nullptr, *low = nullptr;  // [inputs], of integers, with scale and the sums of both
   float scale = 0;
   const float* lane_scales = nullptr;  // [panels][64], aligned as y, of codes: each sum times its own; null: 1
   const float* lane_minima = nullptr;  // likewise, beside lane_scales; null: none
@@ -56,6 +58,10 @@ inline constexpr int kLargestPlaneCode = 127 * 128;
 // aligned to 64 bytes. Values are finite. Sets the scale and the sums, `sum` that of the products, which has the same
 // bits on every instruction set.
 void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor& factor);
+
+// As ToPlanes, of integers; of others the products in f32. memory [count], aligned to 64 bytes.
+void ToFactor(const Format& format, const float* x, const float* weights, int64_t count, float* memory,
+              PanelFactor& factor);
 
 // What the inputs' centres add, of x, scales and minima [count], as above; the same bits on every instruction set.
 float CentreSum(Format format, const float* x, const float* scales, const float* minima, int64_t count);

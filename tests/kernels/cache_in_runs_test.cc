@@ -32,10 +32,12 @@ constexpr CacheRules kKivi{.k = {kTwoBits, kBlock}, .v = {kTwoBits, kGroup}};
 constexpr CacheShape kShape{.k_heads = 2, .k_width = 16, .v_heads = 1, .v_width = 48};
 constexpr int64_t kTokens = 200;
 
-// Integers of every width and range.
-std::vector<Format> Integers() {
+// Integers of every width and range, FP8 and lists.
+std::vector<Format> Formats() {
   std::vector<Format> formats = RangedIntegers();
   formats.insert(formats.end(), std::begin(kSignedIntegers), std::end(kSignedIntegers));
+  formats.insert(formats.end(),
+                 {Format::kFp8E4M3, Format::kFp8E5M2, Format::kNormal4, WithRange(Format::kNormal3, CodeRange::kMean)});
   return formats;
 }
 
@@ -184,7 +186,7 @@ TEST(CacheInRuns, OtherRunsAreRefused) {
 
 // A quarter of what f16 reaches, of rotated values less by the root of their width; tokens in f32 count, too.
 TEST(CacheInRuns, ValuesThatF16DoesNotReachAreRefused) {
-  for (const Format& format : Integers()) {
+  for (const Format& format : Formats()) {
     Tokens tokens;
     KvCache cache(kShape, {.k = {format, kBlock, RotatedRuns{}}, .v = {format, kGroup}});
     tokens.v[5] = 16376, tokens.v[6] = -16376;
@@ -206,7 +208,7 @@ TEST(CacheInRuns, ValuesThatF16DoesNotReachAreRefused) {
 }
 
 TEST(DecodeInRuns, EveryFormatFamilyAndRun) {
-  for (const Format& format : Integers()) {
+  for (const Format& format : Formats()) {
     for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder, HeadKind::kV2}) {
       for (const int n : {32, 64}) {
         const CacheRule k{format, {Kind::kBlockChannel, n}}, v{format, {Kind::kGroup, n}};
@@ -268,7 +270,7 @@ TEST(DecodeInRuns, AnyShape) {
     const int64_t list[] = {values...};
     return list[random() % std::size(list)];
   };
-  const std::vector<Format> formats = Integers();
+  const std::vector<Format> formats = Formats();
   for (int i = 0; i < 200; ++i) {
     AttentionShape shape{.family = static_cast<HeadKind>(random() % 4)};
     shape.kv = static_cast<int>(any(1, 2));

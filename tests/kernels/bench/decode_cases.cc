@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "quant/base/message.h"
+#include "quant/format/round.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/random_decode.h"
 #include "tests/support/wrong.h"
@@ -62,7 +63,7 @@ KernelCase Decode(const ModelShape& shape, const CacheRules& rules, int64_t n) {
 }
 
 // A value read back is within half a step, and a hair, of what was appended, with a zero point within a whole one; of
-// bf16 within half a unit.
+// bf16 within half a unit; of a grid what the rule says.
 std::string WrongCache(const RandomDecode& x, const CacheRules& rules) {
   const HeadsView<const float>& v = x.tensors.problem.v;
   std::vector<float> got(static_cast<size_t>(v.width));
@@ -74,12 +75,18 @@ std::string WrongCache(const RandomDecode& x, const CacheRules& rules) {
       const FormatInfo& info = Info(rules.v.format);
       const float size = std::max(std::abs(*low), std::abs(*high));
       const float range = HasOffset(rules.v.format) ? 2 * (std::max(*high, 0.0f) - std::min(*low, 0.0f)) : size;
+      const GroupScale group =
+          GroupScaleFor(EndsOf({v.Row(t, head), v.Row(t, head) + v.width}, rules.v.format), rules.v.format, 0);
       const float step = HasCodes(rules.v.format)          ? range / info.Largest()
                          : rules.v.format == Format::kBf16 ? size * 0x1p-7f
                                                            : 0.0f;
-      for (int i = 0; i < v.width && wrong.empty(); ++i)
-        wrong = WrongValue(Formatted("value of token {}, head {}, channel", t, head), i, got[i], v.Row(t, head)[i],
-                           0.51 * double{step});
+      for (int i = 0; i < v.width && wrong.empty(); ++i) {
+        const float x = v.Row(t, head)[i];
+        const bool grid = HasCodes(rules.v.format) && !IsInteger(rules.v.format);
+        wrong =
+            WrongValue(Formatted("value of token {}, head {}, channel", t, head), i, got[i],
+                       grid ? ValueOf(RoundedIn(x, group, rules.v.format), group) : x, grid ? 0 : 0.51 * double{step});
+      }
     }
   }
   return wrong;

@@ -102,7 +102,14 @@ inline constexpr Format kCachedFormats[] = {Format::kF32,
                                             WithRange(Format::kInt4, CodeRange::kZero),
                                             WithRange(Format::kInt4, CodeRange::kFull),
                                             WithRange(Format::kInt6, CodeRange::kFull),
-                                            WithRange(Format::kInt8, CodeRange::kMin)};
+                                            WithRange(Format::kInt8, CodeRange::kMin),
+                                            Format::kFp8E4M3,
+                                            Format::kFp8E5M2,
+                                            Format::kNf4,
+                                            Format::kNormal4,
+                                            Format::kNormal3,
+                                            Format::kNormal2,
+                                            WithRange(Format::kNormal3, CodeRange::kMean)};
 
 // What a call does, for the counters.
 enum class Limit { kNone, kU8S8, kF32, kBf16, kRead };  // what the machine's rate for it is measured on

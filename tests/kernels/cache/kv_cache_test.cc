@@ -359,7 +359,17 @@ TEST(KvCache, BadInputIsNamedAndNothingIsAppended) {
               ThrowsMessage<Error>("cache, k: token 5, head 1: got NaN or infinity, expected values, and with minima "
                                    "a range, that stay finite"));
   EXPECT_THAT(Call([] { KvCache(kShape, {.k = {Format::kU4}}); }),
-              ThrowsMessage<Error>(HasSubstr("got u4, expected f32, bf16, int8, int6, int4, int3 or int2")));
+              ThrowsMessage<Error>(HasSubstr(
+                  "got u4, expected f32, bf16, int8 to int2, fp8e4m3, fp8e5m2 or a list of at most 16 values")));
+  for (const auto& [format, granularity, clip] :
+       {std::tuple{Format(Format::kFp8E4M3), Granularity::Kind::kTensor, std::optional<float>()},
+        {Format::kFp8E4M3, Granularity::Kind::kToken, 1.0f},
+        {Format::kFp8E4M3, Granularity::Kind::kTensor, -1.0f},
+        {Format::kInt8, Granularity::Kind::kTensor, INFINITY},
+        {WithRange(Format::kInt8, CodeRange::kMin), Granularity::Kind::kTensor, 1.0f}}) {
+    const CacheRule rule{.format = format, .granularity = {granularity}, .clip = clip};
+    EXPECT_THAT(Call([&] { KvCache(kShape, {.v = rule}); }), ThrowsMessage<Error>(HasSubstr("expected a clip of 0")));
+  }
   EXPECT_THAT(Call([&] { cache.Append(tokens.K(0, 1), tokens.V(0, 2)); }),
               ThrowsMessage<Error>(HasSubstr("got 2 tokens of 1 heads of width 32, expected 1 of 1")));
   EXPECT_THAT(Call([&] { cache.Truncate(11); }),

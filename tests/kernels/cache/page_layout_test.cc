@@ -223,14 +223,14 @@ TEST(PageLayout, RunsOfLanesAndTheirScales) {
 
 TEST(PageLayout, WhatMayShareAScale) {
   using enum Granularity::Kind;
-  for (const Granularity either : {Granularity{kToken}, Granularity{kChannel}})
+  for (const Granularity either : {Granularity{kToken}, Granularity{kChannel}, Granularity{kTensor}})
     EXPECT_TRUE(MayShareKeyScale(either) && MayShareValueScale(either));
   for (const int n : {1, 16, 31, 32, 48, 64, 128}) {
     EXPECT_EQ(MayShareKeyScale({kBlockChannel, n}), n == 32 || n == 64);
     EXPECT_EQ(MayShareValueScale({kGroup, n}), n == 32 || n == 64);
     EXPECT_FALSE(MayShareKeyScale({kGroup, n}) || MayShareValueScale({kBlockChannel, n}));
   }
-  for (const Granularity::Kind kind : {kTensor, kHead, kRow, kHeads, kBlock})
+  for (const Granularity::Kind kind : {kHead, kRow, kHeads, kBlock})
     EXPECT_FALSE(MayShareKeyScale({kind, 32}) || MayShareValueScale({kind, 32}));
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@
 #include "quant/base/aligned.h"
 #include "quant/base/float16.h"
 #include "quant/format/format.h"
+#include "quant/format/pack.h"
 #include "quant/format/round.h"
 #include "tests/support/panel_input.h"
 #include "tests/support/random_quantized.h"
@@ -80,10 +82,48 @@ TEST(CachePanel, EveryCodeAtEveryPlaceComesBack) {
   }
 }
 
+constexpr Format kGrids[] = {Format::kFp8E4M3,
+                             Format::kFp8E5M2,
+                             Format::kNf4,
+                             Format::kNormal4,
+                             Format::kNormal3,
+                             Format::kNormal2,
+                             WithRange(Format::kNormal3, CodeRange::kMean)};
+
+TEST(CachePanel, EveryValueOfAGridAtEveryPlaceComesBack) {
+  constexpr int kInputs = 32;
+  for (const Format format : kGrids) {
+    std::vector<float> values;
+    for (const float value : StoredValues(format))
+      if (std::isfinite(value)) values.push_back(value);
+    std::vector<std::byte> panel(static_cast<size_t>(PanelBytes(format, kInputs)), std::byte{0x5a});
+    ASSERT_EQ(std::ssize(panel), kInputs * 64 * Info(format).bits / 8);
+    const auto at = [&](int input, int lane) { return values[static_cast<size_t>(7 * input + lane) % values.size()]; };
+    for (int lane = 0; lane < kPanelLanes; ++lane) {
+      float of_lane[kInputs];
+      for (int input = 0; input < kInputs; ++input) of_lane[input] = at(input, lane);
+      WritePanel(format, panel.data(), {0, lane, 1, 0}, of_lane, kInputs);
+    }
+    for (int input = 0; input < kInputs; ++input)
+      for (int lane = 0; lane < kPanelLanes; ++lane)
+        ASSERT_EQ(ReadInput(format, panel.data(), input, lane), at(input, lane)) << Name(format) << input << lane;
+  }
+}
+
 TEST(CachePanel, FormatsOfCaches) {
   EXPECT_TRUE(IsCached(Format::kF32) && IsCached(Format::kBf16) && IsCached(Format::kInt2));
   EXPECT_TRUE(IsCached(WithRange(Format::kInt3, CodeRange::kZero)));
   EXPECT_FALSE(IsCached(Format::kU4) || IsCached(Format::kMxInt8) || IsCached(Format::kTernary));
+  for (const char* name : {"fp8e4m3", "fp8e5m2", "fp8e4m3:ties-away", "nf4", "normal2", "grid(-1 0 1)"})
+    EXPECT_TRUE(IsCached(*ParseFormat(name))) << name;
+  for (const char* name : {"fp8e4m3:floor", "nf4:ceil", "normal1", "e8p", "nvfp4", "mxfp8e4m3"})
+    EXPECT_FALSE(IsCached(*ParseFormat(name))) << name;
+  EXPECT_TRUE(IsCached(WithRange(Format::kNormal3, CodeRange::kMean)));
+  std::vector<float> list(17);
+  std::iota(list.begin(), list.end(), 0.0f);
+  EXPECT_FALSE(IsCached(Format(Levels(list))));
+  list.pop_back();
+  EXPECT_TRUE(IsCached(Format(Levels(list))));
   EXPECT_EQ(PanelBytes(Format::kInt2, 48), 64 * 48 / 4);
   EXPECT_EQ(PanelBytes(Format::kInt3, 16), 384);
 }
@@ -94,6 +134,27 @@ float FloatAt(const std::vector<std::byte>& memory, int64_t byte) {
   float value;
   std::memcpy(&value, memory.data() + byte, 4);
   return value;
+}
+
+// Values of a grid are those that a plan simulates.
+TEST(PageScales, GridsAreThoseOfTheRule) {
+  for (const Format format : kGrids) {
+    const PageScales scales(format, kCount);
+    ASSERT_EQ(scales.Bytes(), kCount * (HasOffset(format) ? 8 : 4));
+    for (const float factor : {1.0f, 1e-35f, 1e30f, 0.0f}) {
+      std::vector<float> row = RandomNormal(kValues, 2), codes(kValues);
+      for (float& x : row) x *= factor;
+      std::vector<std::byte> memory(static_cast<size_t>(scales.Bytes()));
+      scales.Round(row.data(), kValues, memory.data(), 5, codes.data());
+      const Ends ends = EndsOf(row, format);
+      const GroupScale group = GroupScaleFor(ends, format, ends.high);
+      EXPECT_EQ(FloatAt(memory, 4 * 5), group.scale.scale) << Name(format);
+      for (int i = 0; i < kValues; ++i) EXPECT_EQ(codes[i], RoundedIn(row[i], group, format)) << Name(format) << i;
+      std::vector<float> values = codes;
+      scales.Dequantize(memory.data(), 5, kValues, values.data());
+      for (int i = 0; i < kValues; ++i) EXPECT_EQ(values[i], ValueOf(codes[i], group)) << Name(format) << i;
+    }
+  }
 }
 
 TEST(PageScales, CodesScalesAndMinimaAreThoseOfTheRule) {

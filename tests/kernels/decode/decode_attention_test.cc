@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decoding against the double reference over the same cache, within kDecodeBound; f32 alone within
-// 1e-5 of ||P1 V|| + lambda ||P2 V||.
+// 1e-5 of ||P1 V|| + lambda ||P2 V||, and so what is decoded to f32.
 #include "kernels/decode/decode_attention.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ void ExpectRight(RandomDecode& c, const std::string& what) {
   std::ranges::fill(c.tensors.out, 99.0f);
   c.Run();
   EXPECT_LT(WorstRow(c), 1) << what;
-  const bool codes = HasCodes(c.cache.rules().k.format) || HasCodes(c.cache.rules().v.format);
+  const bool codes = IsInteger(c.cache.rules().k.format) || IsInteger(c.cache.rules().v.format);
   EXPECT_LT(WorstRow(c, &DecodeTruth::magnitudes), codes ? 1 : 1e-5) << what;
 }
 
@@ -66,7 +66,8 @@ TEST(DecodeAttention, EveryFamilyLengthAndNumberOfQueries) {
 
 TEST(DecodeAttention, ScalesPerChannelAndRotation) {
   for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder, HeadKind::kV2}) {
-    for (const Format& format : std::vector<Format>{Format::kInt8, Format::kInt4, kTwoBits, kZero}) {
+    for (const Format& format :
+         std::vector<Format>{Format::kInt8, Format::kInt4, kTwoBits, kZero, Format::kFp8E4M3, Format::kNormal3}) {
       const CacheRule channel{.format = format, .granularity = {Granularity::Kind::kChannel}}, token{format};
       for (CacheRules rules : {CacheRules{.k = channel, .v = token}, CacheRules{.k = token, .v = channel},
                                CacheRules{.k = channel, .v = channel, .first = 3, .last = 20}}) {

@@ -18,18 +18,14 @@ class Memory {
   Memory(size_t rows, size_t inputs)
       : keys_(rows),
         q_(rows * inputs),
+        factors_(rows * inputs),
         logits_(rows * kPageTokens),
-        panel_(inputs * kPageTokens),
-        planes_(2 * rows * inputs) {}
-  GroupQueries::Memory get() {
-    return {keys_.data(),   q_.data(),    planes_.data(), planes_.data() + planes_.size() / 2,
-            logits_.data(), panel_.data()};
-  }
+        panel_(inputs * kPageTokens) {}
+  GroupQueries::Memory get() { return {keys_.data(), q_.data(), factors_.data(), logits_.data(), panel_.data()}; }
 
  private:
   std::vector<PanelFactor> keys_;
-  AlignedBuffer<float> q_, logits_, panel_;
-  AlignedBuffer<int8_t> planes_;
+  AlignedBuffer<float> q_, factors_, logits_, panel_;
 };
 
 // What planes move a product with codes by: queries, or queries times scales per channel, are half a 16256th of their
@@ -59,9 +55,13 @@ double ProductBound(const KvCache::Part& part, bool codes, int head, int64_t key
 
 TEST(GroupQueries, ProductsWithEveryPartOfAPage) {
   const CacheRule channel{.format = Format::kInt8, .granularity = {Granularity::Kind::kChannel}};
-  constexpr Format kMin = WithRange(Format::kInt8, CodeRange::kMin), kZero = WithRange(Format::kInt2, CodeRange::kZero);
+  constexpr Format kMin = WithRange(Format::kInt8, CodeRange::kMin), kZero = WithRange(Format::kInt2, CodeRange::kZero),
+                   kMean = WithRange(Format::kNormal3, CodeRange::kMean);
   for (const CacheRules& rules :
-       {CacheRules{.k = {kMin}, .first = 2, .last = 3}, CacheRules{.k = {kMin, channel.granularity}, .first = 2},
+       {CacheRules{.k = {kMean}, .first = 2}, CacheRules{.k = {kMean, channel.granularity}},
+        CacheRules{.k = {Format::kFp8E4M3}, .last = 3},
+        CacheRules{.k = {Format::kFp8E5M2, {Granularity::Kind::kBlockChannel, 32}}, .first = 2},
+        CacheRules{.k = {kMin}, .first = 2, .last = 3}, CacheRules{.k = {kMin, channel.granularity}, .first = 2},
         CacheRules{.k = {kZero, channel.granularity}}, CacheRules{.k = {kZero}},
         CacheRules{.k = {kMin}, .keys = KeptKeys::kBeforeRotary},
         CacheRules{.k = {Format::kInt4}, .first = 2, .last = 3}, CacheRules{.k = channel},

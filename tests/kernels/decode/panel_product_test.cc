@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "quant/base/aligned.h"
+#include "quant/format/pack.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/each_target.h"
 #include "tests/support/panel_input.h"
@@ -54,14 +56,14 @@ TEST(PanelProduct, EveryFormatAgainstLoops) {
         PanelProduct({format, page.data(), kInputs}, {factors, count}, {});
         for (size_t f = 0; f < kVectors; ++f) {
           for (int lane = 0; lane < 64; ++lane) {
-            double sum = 0.5, size = 0;
+            double sum = 0.5, size = 0.5;
             for (int i = 0; i < kInputs; ++i) {
               const double from = HasCodes(format) ? RaisedBy(format) - MiddleOf(format) : 0;
               const double product = (ReadInput(format, page.data(), i, lane) + from) * x[f][i];
               sum += product;
               size += std::abs(product);
             }
-            const double bound = HasCodes(format) ? 0 : kInputs * 0x1p-24 * size;
+            const double bound = IsInteger(format) ? 0 : (kInputs + 1) * 0x1p-24 * size;
             ASSERT_NEAR(y[64 * f + lane], f < count ? sum : 0.5, bound) << Name(format) << lane;
           }
         }
@@ -138,7 +140,7 @@ TEST(PanelProduct, HalfOfAPanelsLanes) {
     for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
     const AlignedBuffer<float> x = Aligned(RandomNormal(kInputs, 5));
     AlignedBuffer<int8_t> planes(2 * kInputs);
-    PanelFactor factor{.beside = 0.25f};
+    PanelFactor factor{.x = x.data(), .beside = 0.25f};
     ToPlanes(x.data(), nullptr, kInputs, planes.data(), planes.data() + kInputs, factor);
     OnEachTarget(kAllTargets, [&] {
       for (const size_t count : {1, 2, 3}) {
@@ -242,6 +244,33 @@ TEST(PanelProduct, CentresHaveTheSameBitsOnEveryInstructionSet) {
   OnEachTarget(kAllTargets, [&] { sums.push_back(CentreSum(kTwoBits, x.data(), scales.data(), minima.data(), 80)); });
   for (const float sum : sums) EXPECT_EQ(sum, sums.front());
   EXPECT_NEAR(sums.front(), truth, 12 * 0x1p-24 * size);  // three roundings of a term, five of its part, four of sums
+}
+
+// Every code of FP8, subnormals and both zeros among them, and the list's own values: each product alone is exact.
+TEST(PanelProduct, EveryCodeOfAGridHasItsValue) {
+  const std::vector<float> five{-3.5f, -0.1f, 0.0f, 0x1p-20f, 7.25f};
+  for (const Format& format : {Format(Format::kFp8E4M3), Format(Format::kFp8E5M2), Format(Format::kNf4),
+                               Format(Format::kNormal3), Format(Format::kNormal2), Format(Levels(five))}) {
+    constexpr int kCodes = 256;
+    AlignedBuffer<std::byte> panel(static_cast<size_t>(PanelBytes(format, kCodes)));
+    std::ranges::fill(panel.span(), std::byte{0});
+    const std::array<float, kCodes>& values = StoredValues(format);
+    for (int code = 0; code < kCodes; ++code)
+      if (std::isfinite(values[code])) WritePanel(format, panel.data(), {code, code % 64, 0, 0}, &values[code], 1);
+    OnEachTarget(kAllTargets, [&] {
+      for (int code = 0; code < kCodes; ++code) {
+        if (!std::isfinite(values[code])) continue;  // no value
+        AlignedBuffer<float> x = Aligned(std::vector<float>(kCodes)), memory(kCodes),
+                             weights = Aligned(std::vector<float>(kCodes, 0.5f));
+        AlignedBuffer<float> y = Aligned(std::vector<float>(64, 0.0f)), scales = Aligned(std::vector<float>(64, 2.0f));
+        x[code] = 4;
+        PanelFactor factor{.x = x.data(), .lane_scales = scales.data(), .y = y.data()};
+        ToFactor(format, x.data(), weights.data(), kCodes, memory.data(), factor);
+        PanelProduct({format, panel.data(), kCodes}, {&factor, 1}, {});
+        ASSERT_EQ(y[code % 64], 4 * values[code]) << Name(format) << " " << code;
+      }
+    });
+  }
 }
 
 TEST(PanelProduct, PlanesAreHalfAStepOff) {

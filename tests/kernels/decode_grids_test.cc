@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoding over caches with a static scale: tests/kernels/decode has their formats.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "quant/base/integers.h"
+#include "quant/base/message.h"
+#include "tests/support/random_decode.h"
+
+namespace tare::decode_grids_test {
+namespace {
+
+// One scale for all that a cache holds: values beyond its clip become the largest.
+TEST(DecodeGrids, AScaleOfTheTensor) {
+  constexpr Granularity kTensor = {Granularity::Kind::kTensor};
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1}) {
+    for (const Format& format : std::vector<Format>{Format::kFp8E4M3, Format::kInt8, Format::kNf4}) {
+      const CacheRule clipped{.format = format, .granularity = kTensor, .clip = 2.5f}, token{format};
+      for (const CacheRules& rules : {CacheRules{.k = clipped, .v = clipped, .first = 3},
+                                      CacheRules{.k = token, .v = clipped}, CacheRules{.k = clipped, .v = token}}) {
+        RandomDecode c({.family = family, .heads = 4, .kv = 2, .queries = 3, .keys = 150, .v_width = 80}, rules);
+        c.Run();
+        EXPECT_LT(WorstRow(c), 1) << Name(format);
+        const CacheShape shape = c.cache.shape();
+        std::vector<float> value(static_cast<size_t>(shape.v_width));
+        c.cache.ReadValue(100, 0, value.data());
+        const float* from = c.tensors.problem.v.Row(100, 0);
+        const Scale scale = ScaleFor(2.5f, format);
+        for (int i = 0; i < shape.v_width && rules.v.clip; ++i)
+          ASSERT_EQ(value[i], Rounded(from[i], scale.inv, format) * scale.scale) << Name(format);
+        const double codes = 64 * shape.v_heads * shape.v_width * Info(format).bits / 8.0;
+        if (rules.v.clip) {
+          EXPECT_EQ(CacheBytes(shape, {.k = {}, .v = rules.v}, 64),
+                    64 * shape.k_heads * shape.k_width * 4 + codes * RoundUp(shape.v_width, 64) / shape.v_width);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tare::decode_grids_test
