@@ -230,14 +230,16 @@ void CheckView(const char* name, size_t number, const HeadsView<const float>& x,
   }
 }
 
-// Sums of products of queries and keys stay finite in f32, whatever their order.
+// Sums of products of queries and keys, or of their codes before a scale, stay finite in f32, whatever their order.
 void CheckProducts(const DecodeHeads& table, size_t number, const DecodeSequence& s, float largest_q) {
-  const double scale = std::max(1.0, double{table.scale()} * double{kLog2E}), k = double{s.cache->LargestKey()};
-  if (double{largest_q} * k * table.shape().k_width * scale >= 0x1p124)
+  const double scale = std::max(1.0, double{table.scale()} * double{kLog2E});
+  const Format& format = s.cache->rules().k.format;
+  const float k = std::max(s.cache->LargestKey(), HasCodes(format) ? Info(format).LargestCode() : 0.0f);
+  if (double{largest_q} * double{k} * table.shape().k_width * scale >= 0x1p124)
     Fail(
-        "decode, sequence {}: got queries up to {} and keys up to {}, expected products that float32 holds; try a "
-        "smaller scale of either",
-        number, largest_q, s.cache->LargestKey());
+        "decode, sequence {}: got queries up to {} and keys, or their codes, up to {}, expected products that float32 "
+        "holds; try a smaller scale of either",
+        number, largest_q, k);
 }
 
 void CheckLambdas(const DecodeHeads& table, size_t number, const DecodeSequence& s) {

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoding over caches with a static scale: tests/kernels/decode has their formats.
+// Decoding over caches with a static scale, and what codes ask of queries: tests/kernels/decode has their formats.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "quant/base/integers.h"
 #include "quant/base/message.h"
+#include "tests/support/call.h"
 #include "tests/support/random_decode.h"
 
 namespace tare::decode_grids_test {
 namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 // One scale for all that a cache holds: values beyond its clip become the largest.
 TEST(DecodeGrids, AScaleOfTheTensor) {
@@ -36,6 +42,20 @@ TEST(DecodeGrids, AScaleOfTheTensor) {
         }
       }
     }
+  }
+}
+
+// Sums before a scale would not be finite: codes are large where keys are not.
+TEST(DecodeGrids, QueriesThatCodesMakeTooLargeAreRefused) {
+  for (const Format& format : {Format(Format::kInt8), Format(Format::kFp8E5M2)}) {
+    RandomDecode tiny({.queries = 1, .keys = 70}, {.k = {format}, .v = {format}});
+    for (float& k : tiny.tensors.k) k *= 1e-30f;
+    tiny.cache.Truncate(0);
+    tiny.cache.Append(tiny.tensors.problem.k, tiny.tensors.problem.v);
+    std::ranges::fill(tiny.tensors.q, format == Format::kInt8 ? 1e32f : 1e29f);
+    EXPECT_LT((tiny.Run(), WorstRow(tiny)), 1) << Name(format);
+    std::ranges::fill(tiny.tensors.q, format == Format::kInt8 ? 1e37f : 1e33f);
+    EXPECT_THAT(Call([&] { tiny.Run(); }), ThrowsMessage<Error>(HasSubstr("and keys, or their codes, up to")));
   }
 }
 
