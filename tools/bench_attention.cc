@@ -152,7 +152,8 @@ void Run(const CLI::App& command, BenchAttentionArguments& o) {
 struct BenchDecodeArguments {
   std::vector<std::string> families{"v1"};
   std::vector<std::string> caches{"cache_k=int4/token,cache_v=int4/token", "cache_k=int6/token,cache_v=int6/token",
-                                  "cache_k=int8/token,cache_v=int8/token"};
+                                  "cache_k=int8/token,cache_v=int8/token",
+                                  "cache_k=fp8e4m3/token,cache_v=fp8e4m3/token"};
   std::vector<int64_t> lengths{16384};
   std::vector<int> widths{128}, heads{8}, threads{1};
   DecodeCase all;  // what the cases have in common
@@ -239,7 +240,7 @@ void AddBenchDecode(CLI::App& bench) {
   const auto [command, o] =
       NewCommand<BenchDecodeArguments>(bench, "decode", "time attention of one query over a low-bit KV cache", Run);
   AddList(command, "--family standard|v1|v2,...", o.families, "kinds of attention");
-  Add(command, "--cache RULES", o.caches, "formats, first=N, last=N; repeatable (none: int4, int6 and int8)");
+  Add(command, "--cache RULES", o.caches, "formats, first=N, last=N; repeatable (none: int4, int6, int8, fp8e4m3)");
   AddList(command, "--n N,...", o.lengths, "keys per sequence")->check(WholeNumber(1, 1 << 20));
   AddList(command, "--d N,...", o.widths, "head dimension of q and k")->check(WholeNumber(1, 512));
   AddList(command, "--heads N,...", o.heads, "output heads")->check(WholeNumber(1, 256));

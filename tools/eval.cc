@@ -20,9 +20,11 @@ struct EvalArguments {
 };
 
 void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<TaskSpec>& specs,
-                  const Breakdown& breakdown) {
+                  const EvalArguments& options) {
+  const Breakdown& breakdown = options.breakdown;
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
-  RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
+  const bool of_cache = options.cache && options.cache->rules.HasStaticScales();
+  RequireEffect(command, of_cache || plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   const auto any = [&](auto has) { return std::ranges::any_of(specs, has, &TaskSpec::kind); };
   RequireEffect(command, any(&TaskKind::convention), {"--window", "--convention"}, "a task on texts");
   const bool texts = any(&TaskKind::by_position);
@@ -96,7 +98,7 @@ void Run(const CLI::App& command, EvalArguments& options) {
   for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
   const std::vector<AtomicFile> claims = ClaimFiles(
       inputs, {{options.json, JsonWith("tare.eval/")}, {options.records, "\"task\":\""}, {options.csv, "task,"}});
-  CheckEffects(command, plan, specs, options.breakdown);
+  CheckEffects(command, plan, specs, options);
   CheckKeys(specs, options);
   Model model(options.model, options.machine.Apply());
   PlanRun run(plan, options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()), options.cache);

@@ -137,6 +137,14 @@ PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const St
     cache_->held = std::make_shared<HeldKeys>();
     for (const Rule& rule : cache_->rules.rules()) CheckRule(rule, model);
     CheckDecodes(resolved_);
+    for (const auto& [cache_site, site] : {std::pair{Site::kCacheK, Site::kK}, {Site::kCacheV, Site::kV}}) {
+      for (const SiteKey& key : model.Keys(cache_site)) {
+        const Rule& rule = *cache_->rules.Match(key);
+        if (!rule.options.static_scale) continue;
+        if (!statics) CheckUse(rule, Use::kUnmeasured);
+        cache_->clips[key] = statics(rule, {.site = site, .layer = key.layer}).front();
+      }
+    }
   }
   if (carrying == Carrying::kSimulated && !resolved_.plan().empty()) visitors_ = {&quantizer_, &sink_};
 }

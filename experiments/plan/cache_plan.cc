@@ -118,6 +118,15 @@ CacheRule RuleOf(const Rule& rule) {
   return {.format = rule.format, .granularity = rule.granularity, .hadamard = rule.options.hadamard};
 }
 
+CacheRule RuleAt(const CachePlan& plan, const SiteKey& key) {
+  const Rule& rule = *plan.rules.Match(key);
+  CacheRule of_layer = RuleOf(rule);
+  if (!rule.options.static_scale) return of_layer;
+  if (!plan.clips.contains(key)) CheckUse(rule, Use::kUnmeasured);
+  of_layer.clip = plan.clips.at(key);
+  return of_layer;
+}
+
 void CheckRules(const CachePlan& plan) {
   for (const Rule& rule : plan.rules.rules()) {
     CheckUse(rule, Use::kAny);
@@ -150,10 +159,10 @@ std::string TextOf(const CachePolicy& policy) {
 }
 
 CacheRules CachePlan::OfLayer(int layer) const {
-  const Rule& k = *rules.Match({Site::kCacheK, layer});
-  return {.k = RuleOf(k),
-          .v = RuleOf(*rules.Match({Site::kCacheV, layer})),
-          .keys = k.options.prerotary ? KeptKeys::kBeforeRotary : KeptKeys::kAfterRotary,
+  const bool before_rotary = rules.Match({Site::kCacheK, layer})->options.prerotary;
+  return {.k = RuleAt(*this, {Site::kCacheK, layer}),
+          .v = RuleAt(*this, {Site::kCacheV, layer}),
+          .keys = before_rotary ? KeptKeys::kBeforeRotary : KeptKeys::kAfterRotary,
           .first = policy.first,
           .last = policy.last};
 }

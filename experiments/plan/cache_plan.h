@@ -4,15 +4,17 @@
 //
 //   cache_k=int4/channel+hadamard,cache_v=int8/token,cache_k[l0,l31]=f32,first=4,last=128,keep=h2o/1024,skip=0.001
 //
-//   cache_k, cache_v   f32 and bf16; int8 to int2 with one scale per token and head, or per channel, head and page of
-//                      64 tokens; of keys, block<N>.channel has one per channel and N tokens of a page, of values,
-//                      group<N> one per token and N channels, N 32 or 64; +hadamard rotates the channels of each head,
-//                      all or in runs; +prerotary, for keys, stores them as they are before rotary position embedding
+//   cache_k, cache_v   f32 and bf16; int8 to int2, FP8 and lists of values with one scale per token and head, per
+//                      channel, head and page of 64 tokens, or for all that a layer's statistics saw (tensor+static);
+//                      of keys, block<N>.channel has one per channel and N tokens of a page, of values, group<N> one
+//                      per token and N channels, N 32 or 64; +hadamard rotates the channels of each head, all or in
+//                      runs; +prerotary, for keys, stores them as they are before rotary position embedding
 //
 // The default is f32, all keys, every page.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -73,8 +75,10 @@ struct CachePlan {
   // For each site first a rule for all layers, then later ones for some layers.
   Plan rules = Plan().Append(RuleFor(Site::kCacheK)).Append(RuleFor(Site::kCacheV));
   CachePolicy policy;
-  std::shared_ptr<HeldKeys> held;  // where the caches of a run count; null: nobody asks
+  std::map<SiteKey, float> clips = {};  // of each layer's rules with +static
+  std::shared_ptr<HeldKeys> held;       // where the caches of a run count; null: nobody asks
 
+  // Throws Error for a rule with +static whose clip is not known.
   CacheRules OfLayer(int layer) const;
 };
 

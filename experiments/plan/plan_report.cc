@@ -186,7 +186,8 @@ std::string Verdict(const char* how, const Json& refusal, const Json& said = {})
 
 int CodeBits(const Rule& rule) {
   const FormatInfo& info = Info(rule.format);
-  if (info.grid.levels.empty() || IsWeight(rule.sites.front())) return info.bits;
+  const Site site = rule.sites.front();
+  if (info.grid.levels.empty() || IsWeight(site) || IsCache(site)) return info.bits;
   return std::bit_width(info.grid.levels.size() - 1);
 }
 

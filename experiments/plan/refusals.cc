@@ -82,6 +82,7 @@ bool HasValueScaleOfNoPage(const Rule& rule, const ModelSites&) {
 constexpr Trait kByMean = ScaledBy<Statistic::kMean>, kByRootMeanSquare = ScaledBy<Statistic::kRootMeanSquare>;
 
 bool Rounds(const Rule& rule, const ModelSites&) { return rule.format != Format::kF32; }
+bool HasGroups(const Rule& rule, const ModelSites&) { return HasCodes(rule.format); }
 bool HasZero(const Rule& rule, const ModelSites&) { return HasZeroPoint(rule); }
 bool HasEnds(const Rule& rule, const ModelSites&) { return HasOffset(rule.format); }
 bool HasNoIntegers(const Rule& rule, const ModelSites&) { return !IsInteger(rule.format); }
@@ -124,6 +125,10 @@ constexpr Refusal kRefusals[] = {
         "it without +maxshift"),
     Row(Use::kAny, {Of<Site::kProbs>, Not<kUnnormalized>, IsOfSoftpick}, "maps divided by the sums of their rows",
         "+unnormalized, as softpick's rows do not sum to 1", "it with +unnormalized"),
+    Row(Use::kAny, {kOfCaches, Per<Kind::kTensor>, HasGroups, Not<kStatic>}, "{scale}",
+        "one per token, or a static one: later tokens are not known yet", "tensor+static"),
+    Row(Use::kAny, {kOfCaches, kStatic, Not<Per<Kind::kTensor>>}, "+static with {scale}", "one per tensor",
+        "tensor+static"),
     Row(Use::kAny, {HasKeyScaleOfNoPage}, "{scale}", kKeyGranularities, "block32.channel"),
     Row(Use::kAny, {HasValueScaleOfNoPage}, "{scale}", kValueGranularities, "group32"),
     Row(Use::kAny, {kByMean, Clips}, "a clip with the mean magnitude", "no options", "it without them"),

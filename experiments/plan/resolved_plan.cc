@@ -279,7 +279,7 @@ ResolvedPlan::ResolvedPlan(Plan plan, const ModelSites& model, Carrying carrying
         continue;
       }
       if (!statics) CheckUse(*rule, Use::kUnmeasured);
-      clips_[key] = statics(*rule, key);
+      if (!IsCache(info.site)) clips_[key] = statics(*rule, key);  // a run has those of caches
     }
   }
 }

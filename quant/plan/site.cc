@@ -37,8 +37,8 @@ constexpr Kind kOfKeysAndValues[] = {Kind::kTensor,  Kind::kHead,         Kind::
                                      Kind::kTokens,  Kind::kTokensBy8,    Kind::kTokensBy4x2};
 constexpr Kind kOfScores[] = {Kind::kTensor, Kind::kHead, Kind::kRow};
 constexpr Kind kOfMaps[] = {Kind::kRow, Kind::kBlock};
-constexpr Kind kOfCachedKeys[] = {Kind::kToken, Kind::kChannel, Kind::kBlockChannel};
-constexpr Kind kOfCachedValues[] = {Kind::kToken, Kind::kChannel, Kind::kGroup};
+constexpr Kind kOfCachedKeys[] = {Kind::kToken, Kind::kChannel, Kind::kBlockChannel, Kind::kTensor};
+constexpr Kind kOfCachedValues[] = {Kind::kToken, Kind::kChannel, Kind::kGroup, Kind::kTensor};
 
 constexpr Format kSigned[] = {Format::kInt8, Format::kInt6, Format::kInt4};
 constexpr Format kWeights[] = {Format::kInt8,    Format::kInt6, Format::kInt4,    Format::kInt3,    Format::kInt2,
@@ -46,7 +46,9 @@ constexpr Format kWeights[] = {Format::kInt8,    Format::kInt6, Format::kInt4,  
 constexpr Format kKeysAndValues[] = {Format::kInt8,    Format::kInt6,    Format::kInt4,
                                      Format::kInt3,    Format::kInt2,    Format::kNormal4,
                                      Format::kNormal3, Format::kNormal2, Format::kNormal1};
-constexpr Format kCached[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kInt3, Format::kInt2, Format::kBf16};
+constexpr Format kCached[] = {Format::kInt8,    Format::kInt6,    Format::kInt4,    Format::kInt3,
+                              Format::kInt2,    Format::kFp8E4M3, Format::kFp8E5M2, Format::kNf4,
+                              Format::kNormal4, Format::kNormal3, Format::kNormal2, Format::kBf16};
 constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
 
@@ -74,9 +76,10 @@ constexpr SiteClass kScores{"logits", "lhm", kOfScores, "maxshift sink keep stat
 constexpr SiteClass kLateMaps{"maps", "lhm", kOfMaps, "keep top unnormalized", kUnsigned};
 constexpr SiteClass kEarlyMaps{"differences", "lh", kOfMaps, "keep p mse", kEither};
 constexpr SiteClass kHeadOutputs{"by head", "lh", kOfHead, "static p mse", kSigned};
-constexpr SiteClass kCachedKeys{"cached keys",       "l", kOfCachedKeys, "full zero min hadamard prerotary", kCached,
-                                "hadamard prerotary"};
-constexpr SiteClass kCachedValues{"cached values", "l", kOfCachedValues, "full zero min hadamard", kCached, "hadamard"};
+constexpr SiteClass kCachedKeys{
+    "cached keys", "l", kOfCachedKeys, "full zero min mean hadamard static prerotary", kCached, "hadamard prerotary"};
+constexpr SiteClass kCachedValues{"cached values", "l",       kOfCachedValues, "full zero min mean hadamard static",
+                                  kCached,         "hadamard"};
 
 constexpr SiteClass kClasses[] = {
 #define TARE_CLASS(site, name, what, site_class, ...) site_class,

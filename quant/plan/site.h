@@ -168,10 +168,10 @@ inline std::string TextOf(const SiteKey& key) {
 //
 //   unsigned integers                                values that cannot be negative; a difference, with a zero point
 //   integers of 2 and 3 bits, other ranges of codes  weights, keys, values and caches
-//   levels of a normal law                           weights, keys and values
+//   levels of a normal law                           weights, keys, values and caches, which take none of one bit
 //   ternary codes, E8P                               weights
 //   bf16                                             caches
-//   all others but integers                          everywhere but in caches
+//   all others but integers                          everywhere; in caches FP8, NF4 and lists of at most 16 values
 struct SiteClass {
   std::string_view kind;        // for docs/reference/sites.md, where classes of one kind differ by selectors alone
   std::string_view dimensions;  // letters of "lhm" that a selector may use
@@ -181,11 +181,12 @@ struct SiteClass {
   std::string_view of_f32 = "";     // the options that f32 rules may have, too
   bool sums_over_tokens = false;    // the next product does: blocks that a format defines lie along tokens
 
-  // f32 and the listed formats; without bf16 among them, also all others but those of weights.
+  // f32 and the listed formats; also all others but those of weights, of caches, which have bf16, lists.
   bool Takes(Format format) const {
     const auto has = [this](Format one) { return std::ranges::find(formats, one) != formats.end(); };
     const bool grid = HasCodes(format) && !IsInteger(format) && Info(format).statistic == Statistic::kLargest;
-    return format == Format::kF32 || has(format) || (grid && !has(Format::kBf16));
+    const bool list_of_caches = format.base == Format::kListed && Info(format).bits <= 4;
+    return format == Format::kF32 || has(format) || (grid && (!has(Format::kBf16) || list_of_caches));
   }
   // n neighbouring values along the dimension that the next product sums over: keys of a score or map, tokens of v,
   // else channels.

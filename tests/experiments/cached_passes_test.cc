@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <numeric>
 
+#include "experiments/model/plan_run.h"
 #include "experiments/passes/sequences.h"
+#include "quant/base/message.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
@@ -68,6 +70,30 @@ TEST(CachedPassesTest, ByChannelAsTokenByToken) {
   plan.policy.last = 1;  // in f32 as it is, and one token at a time
   EXPECT_EQ(SequenceCache(model.config(), plan).TokensAtOnce(), 1);
   EXPECT_TRUE(AllNear(ThroughCaches(model, batch, plan), by_page, 2e-3));
+}
+
+// What a plan simulates at k and v; a code that differs by the order of a sum moves a logit by some thousandths.
+TEST(CachedPassesTest, CodesOfGridsAreThoseThatPlansSimulate) {
+  const StaticSource statics = [](const Rule&, const SiteKey& key) {
+    return std::vector<float>{key.site == Site::kK ? 3.0f : 0.5f};
+  };
+  for (const char* name : {"llama-gqa", "diffllama-gqa"}) {
+    Model model(GoldenFolder(name));
+    const std::vector<int32_t> tokens = Long(name);
+    TokenBatch batch;
+    batch.Add(0, tokens);
+    const std::vector<float> unrounded = LogitsOf(model, batch);
+    for (const char* level : {"fp8e4m3/token", "fp8e5m2/token", "normal4/token+hadamard", "normal3/token+mean",
+                              "nf4/token", "grid(-1 -0.4 -0.1 0.2 0.7)/token", "fp8e4m3/tensor+static"}) {
+      PlanRun simulated(Plan::Parse(Formatted("k={},v={}", level, level)), Carrying::kSimulated, ModelSitesOf(model),
+                        statics);
+      const std::vector<float> expected = LogitsOf(model, batch, simulated.Begin(model));
+      const PlanRun cached(Plan::Parse(Formatted("cache_k={},cache_v={}", level, level)), Carrying::kSimulated,
+                           ModelSitesOf(model), statics);
+      EXPECT_TRUE(AllNear(ThroughCaches(model, batch, *cached.cache()), expected, 4e-3)) << name << " " << level;
+      EXPECT_FALSE(AllNear(unrounded, expected, 4e-3)) << name << " " << level;
+    }
+  }
 }
 
 // Dropped keys are dropped for every token that comes after, whatever the branch.

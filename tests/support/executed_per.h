@@ -45,7 +45,7 @@ inline std::vector<std::string> ExecutedPer(Site site) {
                                        Name(c.formats.front()), sample);  // decoding shows no maps
     const bool freezes =
         c.options.contains("static") && (sample == "tensor" || sample == "head" || sample == "channel");
-    const bool follows = site == Site::kScanState && sample == "tensor";  // only with +static, simulated or not
+    const bool follows = (site == Site::kScanState || IsCache(site)) && sample == "tensor";  // only with +static
     if (!follows && CanBeExecuted(rule)) {
       per.push_back(spelling);
     } else if (freezes && CanBeExecuted(rule + "+static")) {

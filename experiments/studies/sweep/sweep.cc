@@ -35,7 +35,7 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
   if (options.windows.TakesPart()) key["from"] = Name(options.windows.Part());
   if (options.carrying == Carrying::kExecuted && !plan.empty()) key["executed"] = true;
   if (options.cache) key["cache"] = Name(*options.cache);
-  if (plan.HasStaticScales()) key["stats"] = seen.sha256;
+  if (plan.HasStaticScales() || (options.cache && options.cache->rules.HasStaticScales())) key["stats"] = seen.sha256;
   if (!options.source.empty()) {
     key["source"] = ModelName(options.source);
     key["source_weights"] = seen.of_source;

@@ -130,6 +130,16 @@ TEST(CachePlan, OfAPlan) {
               ThrowsMessage<Error>(HasSubstr("got keep= beside scales per channel")));
 }
 
+// A rule without statistics is refused when a layer is asked for.
+TEST(CachePlan, StaticScalesAreOfLayers) {
+  CachePlan plan = ParseCachePlan("cache_k=fp8e4m3/tensor+static,cache_v=grid(-1 -0.2 0 0.3 1)/token+mean");
+  EXPECT_EQ(Name(plan), "cache_k=fp8e4m3/tensor+static,cache_v=grid(-1 -0.2 0 0.3 1)/token+mean");
+  plan.clips[{Site::kCacheK, 1}] = 3.5f;
+  EXPECT_EQ(plan.OfLayer(1).k.clip, 3.5f);
+  EXPECT_FALSE(plan.OfLayer(1).v.clip);
+  EXPECT_THAT(Call([&] { plan.OfLayer(0); }), ThrowsMessage<Error>(HasSubstr("got +static without statistics")));
+}
+
 TEST(CachePlan, RefusalsNameTheRule) {
   const auto refused = [](const char* text, const char* message) {
     EXPECT_THAT(Call([&] { ParseCachePlan(text); }), ThrowsMessage<Error>(HasSubstr(message)));
@@ -141,7 +151,16 @@ TEST(CachePlan, RefusalsNameTheRule) {
   refused("cache_k=int4", "plan, column 13: got the end, expected '/' and one of token channel");
   refused("cache_k=int4/head", "got 'head', expected one of token channel");
   refused("cache_k=f32/token", "got '/'");
-  refused("cache_k=mxint8/token", "got 'mxint8', expected one of f32 int8 int6 int4 int3 int2 bf16");
+  refused("cache_k=mxint8/token",
+          "got 'mxint8', expected one of f32 int8 int6 int4 int3 int2 fp8e4m3 fp8e5m2 nf4 "
+          "normal4 normal3 normal2 bf16");
+  refused("cache_k=fp8e4m3:floor/token", "got 'fp8e4m3:floor', expected one of");
+  refused("cache_k=grid(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17)/token", "expected one of");
+  refused("cache_k[l2]=fp8e4m3/tensor", "got a scale per tensor, expected one per token, or a static one");
+  refused("cache_v=int8/token+static",
+          "got +static with a scale per token, expected one per tensor; try tensor+static");
+  refused("cache_v=int8/tensor+static+hadamard", "got +static with +hadamard");
+  refused("cache_v=normal4/tensor+static", "got normal4 with a clip");
   refused("cache_k=bf16+min", "got 'min'");
   refused("cache_k=f32+zero", "got 'zero'");
   refused("cache_k=int2/channel+min+zero", "got 'zero'");
