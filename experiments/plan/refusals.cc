@@ -127,6 +127,8 @@ constexpr Refusal kRefusals[] = {
         "+unnormalized, as softpick's rows do not sum to 1", "it with +unnormalized"),
     Row(Use::kAny, {kOfCaches, Per<Kind::kTensor>, HasGroups, Not<kStatic>}, "{scale}",
         "one per token, or a static one: later tokens are not known yet", "tensor+static"),
+    Row(Use::kAny, {kOfCaches, kStatic, Not<HasGroups>}, "{format} with +static", "a format with scales",
+        "fp8e4m3/tensor+static"),
     Row(Use::kAny, {kOfCaches, kStatic, Not<Per<Kind::kTensor>>}, "+static with {scale}", "one per tensor",
         "tensor+static"),
     Row(Use::kAny, {HasKeyScaleOfNoPage}, "{scale}", kKeyGranularities, "block32.channel"),

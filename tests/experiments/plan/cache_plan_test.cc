@@ -179,7 +179,8 @@ TEST(CachePlan, RefusalsNameTheRule) {
   refused("cache_v", "plan, column 8: got the end, expected '='");
   refused("cache_k[l0=f32,first=4", "plan, column 11: got '='");
   refused("cache_k[h1]=f32", "got 'h1', expected an item that begins with one of l ");
-  refused("cache_v=int8/token+prerotary", "got 'prerotary', expected one of full zero min hadamard");
+  refused("cache_v=int8/token+prerotary", "got 'prerotary', expected one of full zero min mean hadamard static");
+  refused("cache_v=bf16+static", "got bf16 with +static, expected a format with scales");
   refused("cache_k=int4/channel,keep=h2o/64", "got keep= beside scales per channel");
   refused("cache_k[l2]=int4/token+prerotary,keep=h2o/64", "or keys before rotary");
   EXPECT_EQ(Name(ParseCachePlan("cache_k=int4/channel,keep=h2o/64,cache_k=int4/token")),
