@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a module, the settings of modules by patterns, the convention of zero points, and the readers.
+// The parts of a module, settings by patterns, the convention of zero points, AWQ's layout, and the readers.
 #include "quant/interchange/folders/gptq.h"
 
 #include <algorithm>
@@ -17,6 +17,28 @@ constexpr std::array<int, 4> kBits{2, 3, 4, 8};
 std::string GptqScheme(const GptqSettings& s) {
   return s.group < 0 ? Formatted("{} int{}/channel", s.tool, s.bits)
                      : Formatted("{} int{}/group{}", s.tool, s.bits, s.group);
+}
+
+// The parts of a module in either layout, all but how codes and zero points are packed. Its tensors are `codes`,
+// X.qzeros and X.scales.
+struct MatrixSize {
+  int64_t out, in;
+};
+GroupedParts PartsOfModule(const std::string& module, const GptqSettings& s, const TensorView& codes, MatrixSize size,
+                           ModuleTensors& tensors) {
+  const TensorView& zeros = tensors.TakeMatrix(module, "qzeros", {DType::kI32});
+  const TensorView& scales = tensors.TakeMatrix(module, "scales", kFloatTypes);
+  const std::string name = module + ".weight";
+  GroupedParts parts{
+      .name = name, .where = tensors.Where(name), .scheme = GptqScheme(s), .out = size.out, .in = size.in};
+  parts.columns = s.group < 0 ? size.in : s.group;
+  parts.groups = size.in / parts.columns + (size.in % parts.columns != 0 ? 1 : 0);
+  tensors.Require(zeros, {parts.groups, size.out * s.bits / 32}, Because(parts));
+  tensors.Require(scales, {parts.groups, size.out}, Because(parts));
+  parts.values = parts.zero_values = IntegerValues(0);
+  parts.scales = {.tensor = &scales, .row_step = 1, .group_step = size.out};
+  parts.tensors = {&codes, &zeros, &scales};
+  return parts;
 }
 
 GroupedParts GptqParts(const std::string& module, const GptqSettings& s, ModuleTensors& tensors) {
@@ -117,24 +139,48 @@ bool HasOddThreeBits(SchemeKeys& keys) {
   return NamePattern("gptqmodel:[1-6]\\.", keys.where()).MatchesSomewhere(JsonText(meta->at("quantizer")));
 }
 
-}  // namespace
+constexpr std::array<uint8_t, 8> kPlaces{0, 4, 1, 5, 2, 6, 3, 7};  // the nibble of each row of eight
 
-GroupedParts PartsOfModule(const std::string& module, const GptqSettings& s, const TensorView& codes, MatrixSize size,
-                           ModuleTensors& tensors) {
-  const TensorView& zeros = tensors.TakeMatrix(module, "qzeros", {DType::kI32});
-  const TensorView& scales = tensors.TakeMatrix(module, "scales", kFloatTypes);
-  const std::string name = module + ".weight";
-  GroupedParts parts{
-      .name = name, .where = tensors.Where(name), .scheme = GptqScheme(s), .out = size.out, .in = size.in};
-  parts.columns = s.group < 0 ? size.in : s.group;
-  parts.groups = size.in / parts.columns + (size.in % parts.columns != 0 ? 1 : 0);
-  tensors.Require(zeros, {parts.groups, size.out * s.bits / 32}, Because(parts));
-  tensors.Require(scales, {parts.groups, size.out}, Because(parts));
-  parts.values = parts.zero_values = IntegerValues(0);
-  parts.scales = {.tensor = &scales, .row_step = 1, .group_step = size.out};
-  parts.tensors = {&codes, &zeros, &scales};
+PackedCodes AwqCodes(const TensorView& tensor) {
+  return {.words = tensor.bytes.data(),
+          .bits = 4,
+          .per_word = 8,
+          .stream_step = tensor.shape[1],
+          .place = kPlaces,
+          .along_rows = false};
+}
+
+// Readers that know of no zero points use 8; the stored ones must be that.
+void RequireMiddle(const GroupedParts& parts) {
+  for (int64_t row = 0; row < parts.out; ++row) {
+    for (int64_t g = 0; g < parts.groups; ++g) {
+      if (const uint32_t zero = parts.zeros->At(row, g); zero != 8)
+        Fail("{}: zero point of row {}, group {} is {}, expected 8 where quantization_config says zero_point: false",
+             parts.where, row, g, zero);
+    }
+  }
+}
+
+GroupedParts AwqParts(const std::string& module, const GptqSettings& s, ModuleTensors& tensors) {
+  const TensorView& codes = tensors.TakeMatrix(module, "qweight", {DType::kI32});
+  const int64_t in = codes.shape[0];
+  if (s.group > 0 && in % s.group != 0)
+    Fail("{}: got {} rows, expected a multiple of group_size {}", tensors.Where(codes.name), in, s.group);
+  GroupedParts parts = PartsOfModule(module, s, codes, {.out = codes.shape[1] * 8, .in = in}, tensors);
+  parts.codes = AwqCodes(codes);
+  parts.zeros = AwqCodes(*parts.tensors[1]);
   return parts;
 }
+
+// The settings of a module with codes. Throws Error where the configuration leaves it as it is.
+GptqSettings SettingsOf(const std::string& module, const SettingsOfModule& settings, const std::string& where,
+                        const ModuleTensors& tensors) {
+  if (const std::optional<GptqSettings> of_module = settings(module)) return *of_module;
+  Fail("{}: got codes, expected a plain weight: {} leaves this module as it is", tensors.Where(module + ".qweight"),
+       where);
+}
+
+}  // namespace
 
 PackedCodes ZeroCodes(PackedCodes packed, StoredZeros stored) {
   if (stored == StoredZeros::kAsTheyAre) return packed;
@@ -161,12 +207,9 @@ void ReadGptqMatrices(const SettingsOfModule& settings, StoredZeros configured, 
   std::vector<GroupedParts> all;
   ZeroPointProof proof(where, configured);
   for (const std::string& module : tensors.ModulesWith("qweight")) {
-    const std::optional<GptqSettings> of_module = settings(module);
-    if (!of_module)
-      Fail("{}: got codes, expected a plain weight: {} leaves this module as it is", tensors.Where(module + ".qweight"),
-           where);
-    all.push_back(GptqParts(module, *of_module, tensors));
-    if (of_module->symmetric) proof.Add(all.back());
+    const GptqSettings of_module = SettingsOf(module, settings, where, tensors);
+    all.push_back(GptqParts(module, of_module, tensors));
+    if (of_module.symmetric) proof.Add(all.back());
   }
   tensors.CheckNothingLeft("qweight qzeros scales g_idx");
   const StoredZeros stored = proof.Decide(model.notes);
@@ -206,6 +249,45 @@ ForeignModel ReadGptq(SchemeKeys& keys, ModuleTensors& tensors) {
   };
   ForeignModel model;
   ReadGptqMatrices(checked, is_v2 ? StoredZeros::kAsTheyAre : StoredZeros::kLessOne, keys.where(), tensors, model);
+  return model;
+}
+
+void ReadAwqMatrices(const SettingsOfModule& settings, const std::string& where, ModuleTensors& tensors,
+                     ForeignModel& model) {
+  for (const std::string& module : tensors.ModulesWith("qweight")) {
+    const GptqSettings of_module = SettingsOf(module, settings, where, tensors);
+    if (of_module.bits != 4)
+      Fail("{}: got {} bits in {}, expected 4", tensors.Where(module + ".qweight"), of_module.bits, where);
+    GroupedParts parts = AwqParts(module, of_module, tensors);
+    if (of_module.symmetric) RequireMiddle(parts);
+    AddMatrix(std::move(parts), tensors, model);
+  }
+  tensors.CheckNothingLeft("qweight qzeros scales g_idx");
+}
+
+ForeignModel ReadAwq(SchemeKeys& keys, ModuleTensors& tensors) {
+  GptqSettings all{.tool = "AWQ"};
+  keys.Only("bits", {"4"});
+  keys.Only("w_bit", {"4"});
+  if (!keys.Has("bits") && !keys.Has("w_bit")) keys.Integer("bits", 4, 4);  // says that it is missing
+  const char* group = keys.Has("q_group_size") ? "q_group_size" : "group_size";
+  all.group = keys.Integer(group, -1, int64_t{1} << 31, 128);
+  if (all.group == 0) keys.Wrong(group, "-1 or a positive number");
+  all.symmetric = !keys.Flag("zero_point", !keys.Flag("sym", false));
+  for (const char* key : {"version", "format", "checkpoint_format"}) keys.Only(key, {"\"gemm\"", "\"GEMM\""});
+  keys.Only("backend", {"\"autoawq\""});
+  keys.Only("desc_act", {"false"});
+  keys.Only("pack_dtype", {"\"int32\""});
+  for (const char* key : {"dynamic", "adapter", "rotation"}) keys.Only(key, {});
+  const LeftModules left(keys, {"modules_to_not_convert"});
+  keys.Ignore("do_fuse fuse_max_seq_len modules_to_fuse exllama_config lm_head meta");
+  keys.RefuseOthers();
+  ForeignModel model;
+  ReadAwqMatrices(
+      [&](const std::string& module) -> std::optional<GptqSettings> {
+        return left.Has(module) ? std::nullopt : std::optional(all);
+      },
+      keys.where(), tensors, model);
   return model;
 }
 

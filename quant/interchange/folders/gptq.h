@@ -9,6 +9,12 @@
 //   W = scale * (code - zero point)
 //
 // Bits and groups come from the configuration, with overrides by module, and must agree with all shapes.
+//
+// AWQ's layout "gemm", 4 bits, with the same formula:
+//
+//   X.qweight  i32 [in, out / 8]   codes along `out`; nibbles 0 to 7 of a word are rows 0 2 4 6 1 3 5 7 of eight
+//   X.qzeros   i32 [G, out / 8]    zero points, the same, as they are
+//   X.scales   f16 [G, out]
 #pragma once
 
 #include <functional>
@@ -47,14 +53,6 @@ void ReadGptqMatrices(const SettingsOfModule& settings, StoredZeros configured, 
 // All modules with X.qweight in AWQ's layout.
 void ReadAwqMatrices(const SettingsOfModule& settings, const std::string& where, ModuleTensors& tensors,
                      ForeignModel& model);
-
-// The parts of a module in GPTQ's layout or AWQ's, all but how codes and zero points are packed. Its tensors are
-// `codes`, X.qzeros and X.scales.
-struct MatrixSize {
-  int64_t out, in;
-};
-GroupedParts PartsOfModule(const std::string& module, const GptqSettings& settings, const TensorView& codes,
-                           MatrixSize size, ModuleTensors& tensors);
 
 // bits, group_size, sym and desc_act, where an object has them.
 GptqSettings ReadGptqSettings(SchemeKeys& keys, GptqSettings settings);
