@@ -1,16 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules of the formats that compressed_tensors.cc lists, in the words of compressed-tensors. Other tools store the
-// same codes and scales under other names (fp8.cc, modelopt.cc), which a layout gives.
+// The configuration of compressed-tensors: groups of modules, each with how its weights are stored and how its inputs
+// are meant to be rounded.
+//
+//   {"config_groups": {"group_0": {"targets": ["Linear"], "weights": {...}, "input_activations": {...}, "format": F}},
+//    "format": F or "mixed-precision", "ignore": ["lm_head", "re:.*gate"], "quantization_status": "compressed", ...}
+//
+// A target is a module's name, "re:" and a pattern that matches its beginning, or a class. Of several targets that
+// match a module the first counts: names before patterns before classes, each in the order of the alphabet.
 #pragma once
 
+#include <array>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "quant/interchange/folders/compressed_tensors_config.h"
 #include "quant/interchange/folders/grouped_matrix.h"
+#include "quant/interchange/folders/quantization_config.h"
 
 namespace tare {
+
+struct CompressedArguments {
+  enum class Strategy { kTensor, kChannel, kGroup, kTensorGroup, kBlock, kToken };
+  int bits = 8;
+  bool is_float = false;
+  bool symmetric = true;
+  bool dynamic = false;
+  bool ordered = false;  // actorder: weight_g_idx says the group of each column
+  Strategy strategy = Strategy::kTensor;
+  int64_t group = 0;               // columns of a group
+  std::array<int64_t, 2> block{};  // rows, columns
+};
+
+struct CompressedGroup {
+  std::string name;
+  std::string format;
+  CompressedArguments weights;
+  std::optional<CompressedArguments> inputs;
+};
+
+class CompressedConfig {
+ public:
+  explicit CompressedConfig(SchemeKeys& keys);
+
+  // The group of a module; null if none has it. Throws Error, naming the entry, if the module is on the list of those
+  // that are left as they are.
+  const CompressedGroup* GroupOf(const std::string& module) const;
+  // Whether 3, 5, 6 and 7 bits are packed without gaps, as from 0.18 on; nullopt if the file names no version.
+  std::optional<bool> dense() const { return dense_; }
+  // How caches are meant to be rounded, if they are.
+  const std::optional<CompressedArguments>& caches() const { return caches_; }
+  const std::string& where() const { return where_; }
+
+ private:
+  struct Target {
+    std::string text;
+    std::optional<NamePattern> pattern;
+    size_t group = 0;
+  };
+
+  static Target ParseTarget(const std::string& text, const std::string& where);
+  void ReadGroups(SchemeKeys& keys);
+  void ReadVersion(SchemeKeys& keys);
+
+  std::string where_;
+  std::vector<CompressedGroup> groups_;
+  std::vector<Target> targets_, ignored_;  // targets_ in the order in which they count
+  std::optional<bool> dense_;
+  std::optional<CompressedArguments> caches_;
+};
+
+// "group32", "channel", "block128x128", as schemes are shown.
+std::string StrategyText(const CompressedArguments& arguments);
+
+// Other tools' checkpoints may say how a layer's inputs are meant to be rounded. Tare rounds what a plan names, so
+// their scheme is offered as the nearest plan: int8/token for eight bits with a scale per token found at run time, and
+// so on. The nearest: their int8 goes to -128 where ours stops at -127.
+class InputPlan {
+ public:
+  // has_scale: the file has a static scale of the module's inputs, which +static takes.
+  void Add(const std::string& module, const CompressedArguments& inputs, bool has_scale);
+  // What to tell the user; nothing if no module has rounded inputs.
+  void Describe(std::vector<std::string>& notes) const;
+
+ private:
+  std::map<std::string, std::string> format_of_;  // by the last part of a module's name; empty: no such format
+  bool static_ = false, lacks_scales_ = false, differs_ = false;
+};
+
+// ---- Modules of the formats that compressed_tensors.cc lists. Other tools store the same codes and scales under other
+// names (fp8.cc, modelopt.cc), which a layout gives.
 
 struct ModuleLayout {
   enum class Second { kDivides, kMultiplies };  // what the second scale of NVFP4 does to the first, in f32

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/interchange/folders/compressed_tensors_config.h"
+#include "quant/interchange/folders/compressed_tensors.h"
 
 #include <algorithm>
 #include <tuple>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which group a module is in, and every key that is refused.
-#include "quant/interchange/folders/compressed_tensors_config.h"
+#include "quant/interchange/folders/compressed_tensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
