@@ -3,7 +3,7 @@
 // (kernels/attention/heads.h), a window of keys in even layers or where layer_types says so, YaRN positions, and
 // experts in the place of the feed-forward (experts.h).
 //
-// Stored experts are [experts, in, out] in f32, bf16 or f16, or in MXFP4 (quant/interchange/folders/mxfp4.cc). Router,
+// Stored experts are [experts, in, out] in f32, bf16 or f16, or in MXFP4 (quant/interchange/folders/floats.cc). Router,
 // sinks and biases stay as they are under every plan. transformers fixes the unit's limit and slope; a configuration
 // with others is refused.
 #include "experiments/model/families/experts.h"

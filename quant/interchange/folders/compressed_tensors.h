@@ -34,7 +34,6 @@ struct CompressedArguments {
 };
 
 struct CompressedGroup {
-  std::string name;
   std::string format;
   CompressedArguments weights;
   std::optional<CompressedArguments> inputs;
@@ -90,7 +89,7 @@ class InputPlan {
 };
 
 // ---- Modules of the formats that compressed_tensors.cc lists. Other tools store the same codes and scales under other
-// names (fp8.cc, modelopt.cc), which a layout gives.
+// names (floats.cc), which a layout gives.
 
 struct ModuleLayout {
   enum class Second { kDivides, kMultiplies };  // what the second scale of NVFP4 does to the first, in f32

@@ -138,7 +138,7 @@ int64_t BytesOf(const std::vector<const TensorView*>& tensors);
 // The codes of a folder whose config.json is `config`; nothing without settings there or in a file beside it.
 ForeignModel ReadForeignModel(const std::string& config, const std::filesystem::path& folder, ModuleTensors& tensors);
 
-// The reader of each method, in a source of its name (AWQ's in gptq.cc).
+// The reader of each method, in a source of its name; AWQ's is in gptq.cc, those of floats in floats.cc.
 ForeignModel ReadGptq(SchemeKeys& keys, ModuleTensors& tensors);
 ForeignModel ReadAwq(SchemeKeys& keys, ModuleTensors& tensors);
 ForeignModel ReadAutoRound(SchemeKeys& keys, ModuleTensors& tensors);

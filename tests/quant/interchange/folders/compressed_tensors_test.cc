@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same codes and scales under the names of three tools are the same matrix; the tools' own values are in
-// compressed_tensors_test.cc, fp8_test.cc and modelopt_test.cc.
+// compressed_tensors_test.cc and floats_test.cc.
 //
 // Bit for bit what compressed-tensors' own functions make of its formats, and what is refused.
 #include "quant/interchange/folders/compressed_tensors.h"
