@@ -12,8 +12,6 @@
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"
 #include "quant/file/dtype.h"
-#include "quant/file/json.h"
-#include "quant/interchange/gguf/config_keys.h"
 
 namespace tare::gguf {
 namespace {

@@ -4,7 +4,7 @@
 //   - it orders the rows of llama's q and k so that the channels that rotate together are neighbours: row h d + 2 j + s
 //     of the file is row h d + s d/2 + j of head h of width d;
 //   - it adds 1 to the weights of gemma's norms;
-//   - it keeps llama3's and longrope's divisors of rotary frequencies as tensors (config_keys.h);
+//   - it keeps llama3's and longrope's divisors of rotary frequencies as tensors (below);
 //   - it stacks the matrices of all experts: a layer's tensors ffn_gate_exps, ffn_up_exps [experts, I, E] and
 //     ffn_down_exps [experts, E, I], and their biases, hold those of all experts one after another. gpt-oss's gate and
 //     up are one matrix in the checkpoint, whose rows come from the two tensors in turns.
@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "quant/file/checkpoint_source.h"
+#include "quant/file/json.h"
 #include "quant/interchange/gguf/container.h"
 
 namespace tare {
@@ -112,6 +113,38 @@ struct MappedModel {
 
 // The tensors must outlive the result.
 MappedModel MapModel(const Metadata& metadata, std::span<const Tensor> tensors);
+
+// ---- What a GGUF file says of rotary positions, and keys that one family has, in the words of config.json
+// (config_keys.cc). Rotary positions are the base, and one of linear, yarn, llama3 (the tensor rope_freqs) and phi3's
+// longrope (the tensors rope_factors_short and rope_factors_long).
+//
+// llama.cpp multiplies YaRN's cosines and sines by 0.1 ln(factor) + 1 and by rope.scaling.attn_factor. Its converter
+// writes transformers' attention_factor as rope.scaling.yarn_attn_factor, and `truncate` as rope.scaling.yarn_truncate;
+// files of gpt-oss from before it did have none, and the published model does not truncate.
+
+// llama3's scaling of rotary frequencies, found again from what llama.cpp's converter made of it: the tensor
+// rope_freqs.weight divides frequency theta^(-2i/d) by f_i. With a wave of w_i tokens,
+//
+//   s_i = (original / w_i - low) / (high - low)
+//   f_i = 1 where w_i < original / high;  factor where w_i > original / low;  else 1 / ((1 - s_i) / factor + s_i)
+struct RotaryFactors {
+  double factor = 1, low = 1, high = 4, original = 8192;
+};
+
+// nullopt if no such numbers make these divisors (to 1e-5 of each). `low` is 1: only quotients count.
+std::optional<RotaryFactors> FindRotaryFactors(std::span<const float> divisors, double theta);
+
+// Adds rope_theta and rope_scaling to a configuration that has head_dim. Throws Error for other kinds, and for two at
+// once.
+void AddRotary(const Architecture& architecture, std::span<const Tensor> tensors, ArchitectureKeys& keys, Json& config);
+
+// Whether the tensor says rotary positions and is no part of a layer.
+bool IsRotary(const Architecture& architecture, std::string_view tensor);
+
+// Keys of one family: experts, windows, multipliers. What llama.cpp fixes in its code and no key says is added here,
+// too: gemma3's scale of queries, that every sixth of its layers sees all keys, and that the shares of a token's
+// experts sum to 1 in qwen3moe. `config` has the keys that all families share.
+void AddFamilyKeys(const Architecture& architecture, ArchitectureKeys& keys, Json& config);
 
 }  // namespace gguf
 }  // namespace tare

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/interchange/gguf/config_keys.h"
+#include "quant/interchange/gguf/architecture.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers of scalars and arrays, Cursor (a place in a file's bytes), and Metadata (values of keys by type).
+// Readers of scalars and arrays, Cursor (a place in a file's bytes), Metadata (values of keys by type), and the keys of
+// an architecture.
 #include "quant/interchange/gguf/container.h"
 
 #include <algorithm>
@@ -13,7 +14,8 @@
 namespace tare::gguf {
 namespace {
 
-constexpr int kMostNested = 4;  // arrays in arrays: files have none
+constexpr uint64_t kMostInConfig = (uint64_t{1} << 31) - 1;  // of a number in config.json
+constexpr int kMostNested = 4;                               // arrays in arrays: files have none
 
 bool IsPrintable(char c) { return c >= ' ' && c <= '~'; }
 
@@ -195,6 +197,66 @@ std::optional<std::vector<double>> Metadata::Reals(std::string_view key) const {
   for (uint64_t i = 0; i < array->count; ++i)
     numbers.push_back(*std::visit(RealOf(), ScalarOf(array->type).at(array->bytes.data() + i * size)));
   return numbers;
+}
+
+bool ArchitectureKeys::IsArray(std::string_view key) const {
+  const Value* const value = FindIn(metadata_.values(), Name(key));
+  return value != nullptr && std::holds_alternative<Array>(*value);
+}
+
+std::optional<int64_t> ArchitectureKeys::Number(std::string_view key) {
+  const std::string name = Used(key);
+  if (!IsArray(key)) {
+    const std::optional<uint64_t> value = metadata_.Unsigned(name, kMostInConfig);
+    return value ? std::optional(static_cast<int64_t>(*value)) : std::nullopt;
+  }
+  const std::vector<double> by_layer = *metadata_.Reals(name);
+  if (by_layer.empty() || std::ranges::adjacent_find(by_layer, std::not_equal_to()) != by_layer.end() ||
+      !(by_layer[0] >= 0 && by_layer[0] <= static_cast<double>(kMostInConfig)))
+    Fail("{}: {}: got numbers that differ by layer, expected one", where(), name);
+  return static_cast<int64_t>(by_layer[0]);
+}
+
+int64_t ArchitectureKeys::Need(std::string_view key) {
+  const std::optional<int64_t> value = Number(key);
+  if (!value || *value == 0)
+    Fail("{}: {}: got {}, expected a positive number; the model cannot be built without it", where(), Name(key),
+         value ? "0" : "nothing");
+  return *value;
+}
+
+std::optional<double> ArchitectureKeys::Real(std::string_view key) {
+  const std::optional<double> value = metadata_.Real(Used(key));
+  if (!value) return std::nullopt;
+  const auto rounded = static_cast<float>(*value);
+  if (!std::isfinite(rounded)) Fail("{}: {}: got {}, expected a number that f32 holds", where(), Name(key), *value);
+  return ParseNumber<double>(Formatted("{}", rounded));
+}
+
+std::vector<double> ArchitectureKeys::Reals(std::string_view key, int64_t count) {
+  const std::string name = Used(key);
+  const std::optional<std::vector<double>> values = metadata_.Reals(name);
+  if (values && std::ssize(*values) != count)
+    Fail("{}: {}: got a list of {}, expected {}", where(), name, values->size(), count);
+  return values.value_or(std::vector<double>());
+}
+
+void ArchitectureKeys::Expect(std::string_view key, int64_t expected, std::string_view why) {
+  const std::optional<int64_t> value = Number(key);
+  if (value && *value != expected) Fail("{}: {}: got {}, expected {}: {}", where(), Name(key), *value, expected, why);
+}
+
+void ArchitectureKeys::ExpectReal(std::string_view key, double expected) {
+  const std::optional<double> value = Real(key);
+  if (value && *value != expected)
+    Fail("{}: {}: got {}, expected {} (others are not supported)", where(), Name(key), *value, expected);
+}
+
+void ArchitectureKeys::CheckAllUsed() const {
+  for (const auto& [key, value] : metadata_.values()) {
+    if (key.starts_with(prefix_) && !used_.contains(key))
+      Fail("{}: {}: is not supported, as it may change what the model computes", where(), key);
+  }
 }
 
 }  // namespace tare::gguf

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models whose logits are transformers' with yarn, longrope, linear and llama3 are in
 // tests/experiments/gguf_parity_test.cc.
-#include "quant/interchange/gguf/config_keys.h"
+#include "quant/interchange/gguf/architecture.h"
 
 #include <cmath>
 #include <numbers>
