@@ -9,7 +9,7 @@
 
 #include "quant/base/message.h"
 #include "quant/file/safetensors.h"
-#include "quant/format/foreign_matrix.h"
+#include "quant/format/quantized_matrix.h"
 
 namespace tare {
 

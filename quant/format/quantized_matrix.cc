@@ -3,8 +3,10 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "quant/base/message.h"
+#include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/pack.h"
 
@@ -174,6 +176,38 @@ GroupScale QuantizedMatrixBuffer::SetScale(int64_t row, int64_t g, Ends ends) {
   if (view_.zeros != nullptr) zeros_.data()[at] = static_cast<uint8_t>(group.zero);
   if (view_.minima != nullptr) minima_.data()[at] = group.origin;
   return group;
+}
+
+std::optional<Format> NarrowestFormat(float least, float most, std::initializer_list<CodeRange> ranges) {
+  for (const Format base : {Format::kInt2, Format::kInt3, Format::kInt4, Format::kInt6, Format::kInt8}) {
+    for (const CodeRange range : ranges) {
+      const Format format = WithRange(base, range);
+      const FormatInfo& info = Info(format);
+      if (static_cast<float>(info.min_code) <= least && most <= static_cast<float>(info.max_code)) return format;
+    }
+  }
+  return std::nullopt;
+}
+
+void ForeignMatrix::Integers(int64_t, const IntegerRow&) const { TARE_CHECK(false); }
+
+QuantizedMatrixBuffer IntegersOf(const ForeignMatrix& matrix) {
+  const std::optional<IntegerForm> form = matrix.integers();
+  TARE_CHECK(form.has_value());
+  QuantizedMatrixBuffer made(form->format, matrix.out(), matrix.in(), form->group);
+  const QuantizedMatrix& view = made.view();
+  constexpr int64_t kRows = 32;  // neighbours, which may share words of the file: on one thread
+  ParallelForBlocks(matrix.out(), kRows, [&](int64_t first, int64_t rows) {
+    std::vector<float> codes(static_cast<size_t>(matrix.in()));
+    for (int64_t row = first; row < first + rows; ++row) {
+      matrix.Integers(row, {.codes = codes.data(),
+                            .scales = made.Scales(row),
+                            .zeros = view.zeros == nullptr ? nullptr : made.Zeros(row),
+                            .minima = view.minima == nullptr ? nullptr : made.Minima(row)});
+      Pack<float>(view.format, codes, {made.Codes(row), view.RowBytes()});
+    }
+  });
+  return made;
 }
 
 }  // namespace tare

@@ -16,7 +16,6 @@
 #include "kernels/linear/projector.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/aligned.h"
-#include "quant/format/foreign_matrix.h"
 #include "quant/format/quantized_matrix.h"
 #include "quant/plan/plan.h"
 
@@ -32,7 +31,7 @@ struct WeightMatrix {
   bool IsReady(Math math) const {
     return values.data != nullptr && (math == Math::kF32 || values.type == WeightType::kBf16);
   }
-  // Whether it is of Tare's codes, or integers stand for another tool's (quant/format/foreign_matrix.h) in groups
+  // Whether it is of Tare's codes, or integers stand for another tool's (quant/format/quantized_matrix.h) in groups
   // that the integer kernels take.
   bool HasIntegers() const;
 

@@ -10,7 +10,7 @@
 
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
-#include "quant/format/foreign_matrix.h"
+#include "quant/format/quantized_matrix.h"
 
 namespace tare {
 namespace {

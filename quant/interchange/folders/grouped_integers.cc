@@ -21,6 +21,8 @@
 namespace tare {
 namespace {
 
+constexpr std::initializer_list<CodeRange> kSigned{CodeRange::kOwn, CodeRange::kFull};
+
 // The ends of the values of a matrix's codes, or of its zero points.
 struct Extent {
   float least = std::numeric_limits<float>::infinity(), most = -std::numeric_limits<float>::infinity();
@@ -98,17 +100,17 @@ std::optional<GroupedIntegers> IntegersIn(const GroupedParts& parts) {
   };
   if (parts.added) {
     if (parts.zeros || codes.least < 0) return std::nullopt;
-    return made(RangedFormat(codes.most, CodeRange::kMin), 0.0f);
+    return made(NarrowestFormat(0.0f, codes.most, {CodeRange::kMin}), 0.0f);
   }
-  if (!parts.zeros) return made(SignedFormat(codes.least, codes.most), 0.0f);
+  if (!parts.zeros) return made(NarrowestFormat(codes.least, codes.most, kSigned), 0.0f);
   if (step != 1.0f) return std::nullopt;
   const Extent zeros = ZerosOf(parts);
   if (zeros.least == zeros.most) {  // symmetric
-    if (const auto format = SignedFormat(codes.least - zeros.least, codes.most - zeros.least))
+    if (const auto format = NarrowestFormat(codes.least - zeros.least, codes.most - zeros.least, kSigned))
       return made(format, -zeros.least);
   }
   const float lowest = std::min(codes.least, zeros.least);
-  return made(RangedFormat(std::max(codes.most, zeros.most) - lowest, CodeRange::kZero), -lowest);
+  return made(NarrowestFormat(0.0f, std::max(codes.most, zeros.most) - lowest, {CodeRange::kZero}), -lowest);
 }
 
 }  // namespace tare

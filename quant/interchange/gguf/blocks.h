@@ -28,7 +28,7 @@
 #include <cstring>
 
 #include "quant/base/float16.h"
-#include "quant/format/foreign_matrix.h"
+#include "quant/format/quantized_matrix.h"
 #include "quant/interchange/gguf/container.h"
 
 namespace tare::gguf {

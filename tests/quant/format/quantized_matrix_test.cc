@@ -158,5 +158,32 @@ TEST(QuantizedMatrix, ShapesThatDoNotFitAreRefused) {
   EXPECT_THROW(QuantizedMatrixBuffer(Format::kInt4, kHuge, kHuge, kHuge), Error);
 }
 
+// 3 x 64 at 4 bits with a scale of 16 bits per 32 values are 4.5 bits per weight.
+TEST(ForeignMatrix, BitsPerWeightCountAllThatIsStored) {
+  const SchemeTotals totals{.matrices = 1, .values = 3 * 64, .bytes = 3 * 64 / 2 + 3 * 2 * 2};
+  EXPECT_EQ(totals.BitsPerWeight(), 4.5);
+}
+
+TEST(IntegerForm, SignedCodesTakeTheNarrowestFormat) {
+  EXPECT_EQ(NarrowestFormat(-2, 1, {CodeRange::kOwn, CodeRange::kFull}), *ParseMatrixFormat("int2+full"));
+  EXPECT_EQ(NarrowestFormat(-3, 3, {CodeRange::kOwn, CodeRange::kFull}), Format::kInt3);
+  EXPECT_EQ(NarrowestFormat(-7, 7, {CodeRange::kOwn, CodeRange::kFull}), Format::kInt4);
+  EXPECT_EQ(NarrowestFormat(-8, 7, {CodeRange::kOwn, CodeRange::kFull}), *ParseMatrixFormat("int4+full"));
+  EXPECT_EQ(NarrowestFormat(-7, 8, {CodeRange::kOwn, CodeRange::kFull}), Format::kInt6);
+  EXPECT_EQ(NarrowestFormat(-32, 31, {CodeRange::kOwn, CodeRange::kFull}), *ParseMatrixFormat("int6+full"));
+  EXPECT_EQ(NarrowestFormat(-127, 113, {CodeRange::kOwn, CodeRange::kFull}), Format::kInt8);
+  EXPECT_EQ(NarrowestFormat(-128, 127, {CodeRange::kOwn, CodeRange::kFull}), *ParseMatrixFormat("int8+full"));
+  EXPECT_EQ(NarrowestFormat(0, 128, {CodeRange::kOwn, CodeRange::kFull}), std::nullopt);
+}
+
+TEST(IntegerForm, CodesFromZeroTakeTheNarrowestFormat) {
+  EXPECT_EQ(NarrowestFormat(0, 3, {CodeRange::kZero}), *ParseMatrixFormat("int2+zero"));
+  EXPECT_EQ(NarrowestFormat(0, 4, {CodeRange::kMin}), *ParseMatrixFormat("int3+min"));
+  EXPECT_EQ(NarrowestFormat(0, 15, {CodeRange::kZero}), *ParseMatrixFormat("int4+zero"));
+  EXPECT_EQ(NarrowestFormat(0, 16, {CodeRange::kZero}), *ParseMatrixFormat("int6+zero"));
+  EXPECT_EQ(NarrowestFormat(0, 64, {CodeRange::kMin}), *ParseMatrixFormat("int8+min"));
+  EXPECT_EQ(NarrowestFormat(0, 256, {CodeRange::kMin}), std::nullopt);
+}
+
 }  // namespace
 }  // namespace tare::quantized_matrix_test
