@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "quant/file/checkpoint_files.h"
-#include "quant/file/checkpoint_source.h"
 
 namespace tare {
 

@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "quant/file/quantized_checkpoint.h"
 #include "quant/file/safetensors.h"
 #include "quant/file/sha256.h"
 
@@ -78,6 +79,21 @@ class CheckpointFiles {
   std::string names_hash_;                                         // of tensor-names.json
   void Rename(const std::map<std::string, std::string>& ours_of);  // empty: left out
   std::map<std::string, TensorView, std::less<>> tensors_;
+};
+
+// What a Checkpoint (quant/checkpoint/checkpoint.h) reads from: one kind of folder or file. Every name is found in one
+// of three ways.
+class CheckpointSource {
+ public:
+  virtual ~CheckpointSource() = default;
+  virtual std::vector<std::string> names() const = 0;  // sorted
+  virtual const TensorView* Find(std::string_view name) const = 0;
+  virtual const QuantizedMatrix* FindQuantized(std::string_view) const { return nullptr; }
+  virtual const ForeignMatrix* FindForeign(std::string_view) const { return nullptr; }
+  virtual void Release(const std::string& name) const = 0;
+  virtual std::string ContentHash() const = 0;
+  virtual const QuantizedCheckpoint* quantized() const { return nullptr; }
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 }  // namespace tare

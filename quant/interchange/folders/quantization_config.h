@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "quant/file/checkpoint_files.h"
-#include "quant/file/checkpoint_source.h"
 #include "quant/file/json.h"
 
 struct pcre2_real_code_8;

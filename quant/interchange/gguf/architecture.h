@@ -25,7 +25,7 @@
 #include <string_view>
 #include <vector>
 
-#include "quant/file/checkpoint_source.h"
+#include "quant/file/checkpoint_files.h"
 #include "quant/file/json.h"
 #include "quant/interchange/gguf/container.h"
 
