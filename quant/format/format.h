@@ -10,7 +10,7 @@
 //
 // A suffix of the name selects another rule for the scale and for ties: mxfp4:rceil, nvfp4:4over6, fp8e4m3:floor (a
 // power of two, as in MX, instead of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. A user's own list of values is
-// a format too (listed_grid.h).
+// a format too (grid.h).
 //
 // A suffix with a plus gives signed integers another range of codes: int4+full, int4+zero, int4+min, and normal values
 // and lists a mean: normal3+mean, grid(-1 0 1)+mean (CodeRange).
@@ -28,7 +28,6 @@
 #include <vector>
 
 #include "quant/format/grid.h"
-#include "quant/format/listed_grid.h"
 
 namespace tare {
 

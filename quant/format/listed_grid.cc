@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/format/listed_grid.h"
+#include "quant/format/grid.h"
 
 #include <algorithm>
 #include <atomic>
@@ -55,9 +55,7 @@ std::vector<float> ParseGrid(std::string_view text, const std::string& where) {
 }
 
 std::string GridName(std::span<const float> values) {
-  std::string name(kGridMark);
-  for (const float value : values) name += Formatted("{}{}", name.size() == kGridMark.size() ? "" : " ", value);
-  return name + ")";
+  return std::string(kGridMark) + Listed(values, " ", [](float value) { return Formatted("{}", value); }) + ")";
 }
 
 struct Levels::List {

@@ -5,7 +5,7 @@
 
 #include "quant/base/message.h"
 #include "quant/file/mapped_file.h"
-#include "quant/format/listed_grid.h"
+#include "quant/format/grid.h"
 #include "quant/plan/plan.h"
 
 namespace tare {

@@ -29,7 +29,7 @@
 #include "quant/file/json.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "quant/file/safetensors.h"
-#include "quant/format/listed_grid.h"
+#include "quant/format/grid.h"
 #include "quant/interchange/folders/quantization_config.h"
 #include "quant/interchange/gguf/architecture.h"
 #include "quant/interchange/gguf/imatrix.h"

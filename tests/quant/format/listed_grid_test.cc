@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/format/listed_grid.h"
+#include "quant/format/grid.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
