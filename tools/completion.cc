@@ -10,7 +10,7 @@
 #include "experiments/report/figures/figures.h"
 #include "experiments/tasks/task.h"
 #include "quant/format/format.h"
-#include "quant/interchange/gguf/quantize_blocks.h"
+#include "quant/interchange/gguf/blocks.h"
 #include "quant/plan/plan.h"
 #include "quant/plan/presets.h"
 #include "tools/command.h"

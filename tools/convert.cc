@@ -6,7 +6,7 @@
 #include "experiments/plan/model_sites.h"
 #include "experiments/quantize/importance.h"
 #include "quant/file/output_folder.h"
-#include "quant/interchange/gguf/quantize_blocks.h"
+#include "quant/interchange/gguf/blocks.h"
 #include "tools/command.h"
 
 namespace tare {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model as a GGUF file, for llama.cpp: the reverse of quant/interchange/gguf. Matrices are rounded to one type as
-// llama.cpp's own tools round them, but for K-types (quant/interchange/gguf/quantize_blocks.h), norms and biases are
+// llama.cpp's own tools round them, but for K-types (quant/interchange/gguf/blocks.h), norms and biases are
 // F32. The embedding and the head are Q8_0 where the type has fewer bits. A matrix whose rows are no whole blocks is of
 // the type that takes its place, as in llama.cpp: Q5_0 for Q4_K, Q5_1 for Q5_K, Q8_0 for Q6_K, F16 for all others.
 //
 // Codes of Tare's own are written where the type holds their values exactly (MXFP4 those of mxfp4, F32 all), or code by
-// code with scales rounded to F16 (Q4_0, Q8_0 and Q4_1 those of integers: gguf/quantize_blocks.h). All else is refused:
+// code with scales rounded to F16 (Q4_0, Q8_0 and Q4_1 those of integers: gguf/blocks.h). All else is refused:
 // it would be rounded a second time.
 #pragma once
 

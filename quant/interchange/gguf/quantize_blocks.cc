@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/interchange/gguf/quantize_blocks.h"
+#include "quant/interchange/gguf/blocks.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,6 @@
 #include "quant/base/float16.h"
 #include "quant/base/message.h"
 #include "quant/format/pack.h"
-#include "quant/interchange/gguf/blocks.h"
 
 namespace tare::gguf {
 namespace {

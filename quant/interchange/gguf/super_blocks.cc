@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See quantize_blocks.h. Sums run in eight lanes, of which compilers make vectors, and in an order of their own on
+// See blocks.h. Sums run in eight lanes, of which compilers make vectors, and in an order of their own on
 // every machine alike.
-#include "quant/interchange/gguf/quantize_blocks.h"
+#include "quant/interchange/gguf/blocks.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,6 @@
 #include "quant/base/float16.h"
 #include "quant/base/integers.h"
 #include "quant/format/grid.h"
-#include "quant/interchange/gguf/blocks.h"
 
 namespace tare::gguf {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values of many kinds become the bytes that libggml and gguf-py round them to (tests/data/gguf/make_rounded.py).
-#include "quant/interchange/gguf/quantize_blocks.h"
+#include "quant/interchange/gguf/blocks.h"
 
 #include <array>
 #include <cmath>
@@ -14,7 +14,6 @@
 #include "quant/file/mapped_file.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/pack.h"
-#include "quant/interchange/gguf/blocks.h"
 #include "quant/interchange/gguf/container.h"
 #include "tests/support/random_quantized.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values and what libggml rounds them to (tests/data/gguf/make_super.py): ours read back by blocks.h, which agrees with
 // libggml bit for bit, and their squared error beside that of libggml's bytes.
-#include "quant/interchange/gguf/quantize_blocks.h"
+#include "quant/interchange/gguf/blocks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,6 @@
 
 #include "quant/base/message.h"
 #include "quant/file/mapped_file.h"
-#include "quant/interchange/gguf/blocks.h"
 #include "quant/interchange/gguf/container.h"
 
 namespace tare::super_blocks_test {
