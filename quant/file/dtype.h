@@ -3,16 +3,19 @@
 // little-endian. Values narrower than a byte are packed, and a tensor of them must fill whole bytes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "quant/base/float16.h"
+#include "quant/base/message.h"
 
 namespace tare {
 
@@ -73,10 +76,16 @@ inline constexpr std::array<DTypeInfo, 22> kDTypes{{
     {DType::kU64, "U64", 64},
 }};
 
+static_assert(std::ranges::equal(kDTypes, std::views::iota(size_t{0}, kDTypes.size()), {},
+                                 [](const DTypeInfo& info) { return static_cast<size_t>(info.dtype); }));
+
 constexpr std::string_view Name(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
 constexpr int Bits(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].bits; }
 constexpr bool IsHalf(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
-std::optional<DType> ParseDType(std::string_view name);
+inline std::optional<DType> ParseDType(std::string_view name) {
+  const auto found = std::ranges::find(kDTypes, name, &DTypeInfo::name);
+  return found == kDTypes.end() ? std::nullopt : std::optional(found->dtype);
+}
 
 // A value of F32, F16 or BF16.
 inline float FloatAt(DType dtype, const std::byte* at) {
@@ -91,9 +100,20 @@ inline float FloatAt(DType dtype, const std::byte* at) {
 }
 
 // Product of the dimensions (1 for none); nullopt if one is negative or the product overflows int64.
-std::optional<int64_t> ElementCount(std::span<const int64_t> shape);
+inline std::optional<int64_t> ElementCount(std::span<const int64_t> shape) {
+  int64_t count = 1;
+  for (const int64_t n : shape) {
+    if (n < 0 || __builtin_mul_overflow(count, n, &count)) return std::nullopt;
+  }
+  return count;
+}
 // Bytes of a tensor; nullopt if ElementCount has none, the bits overflow int64, or they do not fill whole bytes.
-std::optional<int64_t> ByteCount(DType dtype, std::span<const int64_t> shape);
+inline std::optional<int64_t> ByteCount(DType dtype, std::span<const int64_t> shape) {
+  const std::optional<int64_t> count = ElementCount(shape);
+  int64_t bits;
+  if (!count || __builtin_mul_overflow(*count, Bits(dtype), &bits) || bits % 8 != 0) return std::nullopt;
+  return bits / 8;
+}
 
 // Rows of the last axis, counted over all others.
 struct RowRange {
@@ -106,6 +126,8 @@ struct RowRange {
 };
 
 // "[2, 37]", as messages spell a shape.
-std::string ShapeText(std::span<const int64_t> shape);
+inline std::string ShapeText(std::span<const int64_t> shape) {
+  return "[" + Listed(shape, ", ", [](int64_t n) { return Formatted("{}", n); }) + "]";
+}
 
 }  // namespace tare
