@@ -19,16 +19,14 @@ namespace {
 std::atomic<bool> stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler stores to it");
 
-struct Notices {
+// Any thread may say something, or be the one that stops.
+struct {
   std::mutex mutex;
-  std::set<std::string> said;
-  void (*show)(const std::string&) = nullptr;
-};
-
-Notices& All() {
-  static Notices notices;
-  return notices;
-}
+  std::set<std::string> notices;
+  std::string kept;
+  void (*show_notice)(const std::string& text) = nullptr;
+  void (*show_continued)(const std::string& text) = nullptr;
+} said;
 
 constexpr std::string_view kVowels = "aeiou";
 
@@ -38,13 +36,6 @@ std::string Plural(std::string_view noun) {
 }
 
 constexpr size_t kLongest = 200;
-
-// Any thread may be the one that stops.
-struct Kept {
-  std::mutex mutex;
-  std::string what;
-  void (*show)(const std::string& text) = nullptr;
-} kept;
 
 }  // namespace
 
@@ -110,16 +101,14 @@ std::string SizeText(int64_t bytes) {
 }
 
 void Notice(const std::string& text) {
-  Notices& notices = All();
-  const std::scoped_lock lock(notices.mutex);
-  if (notices.said.insert(text).second && notices.show != nullptr) notices.show(text);
+  const std::scoped_lock lock(said.mutex);
+  if (said.notices.insert(text).second && said.show_notice != nullptr) said.show_notice(text);
 }
 
 void OnNotice(void (*show)(const std::string& text)) {
-  Notices& notices = All();
-  const std::scoped_lock lock(notices.mutex);
-  notices.said.clear();
-  notices.show = show;
+  const std::scoped_lock lock(said.mutex);
+  said.notices.clear();
+  said.show_notice = show;
 }
 
 std::string Counted(int64_t n, std::string_view noun) {
@@ -212,23 +201,23 @@ void CheckSquare(std::string_view where, size_t values, int64_t in) {
 }
 
 void NoteKept(const std::string& what) {
-  const std::scoped_lock lock(kept.mutex);
-  kept.what = what;
+  const std::scoped_lock lock(said.mutex);
+  said.kept = what;
 }
 
 std::string KeptText() {
-  const std::scoped_lock lock(kept.mutex);
-  return kept.what.empty() ? "; nothing was kept" : "; " + kept.what + ", and the same command continues";
+  const std::scoped_lock lock(said.mutex);
+  return said.kept.empty() ? "; nothing was kept" : "; " + said.kept + ", and the same command continues";
 }
 
 void SayContinued(const std::string& where, const std::string& from) {
-  const std::scoped_lock lock(kept.mutex);
-  if (kept.show != nullptr) kept.show(Formatted("{}: continues from {}", where, from));
+  const std::scoped_lock lock(said.mutex);
+  if (said.show_continued != nullptr) said.show_continued(Formatted("{}: continues from {}", where, from));
 }
 
 void OnContinued(void (*show)(const std::string& text)) {
-  const std::scoped_lock lock(kept.mutex);
-  kept.show = show;
+  const std::scoped_lock lock(said.mutex);
+  said.show_continued = show;
 }
 
 }  // namespace tare
