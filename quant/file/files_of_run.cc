@@ -33,9 +33,10 @@ struct Noted {
   std::set<FileIdentity> own;
 };
 
-Noted& AllNoted() {
+// Locked as long as the second lives.
+std::pair<Noted&, std::unique_lock<std::mutex>> AllNoted() {
   static Noted noted;
-  return noted;
+  return {noted, std::unique_lock(noted.mutex)};
 }
 
 [[noreturn]] void Refuse(const std::string& output, const std::string& folder) {
@@ -121,14 +122,12 @@ std::map<FileIdentity, int>& Copies() {
 }  // namespace
 
 FilesOfRun::FilesOfRun() {
-  Noted& noted = AllNoted();
-  const std::scoped_lock lock(noted.mutex);
+  const auto [noted, lock] = AllNoted();
   noted.running = true;
 }
 
 FilesOfRun::~FilesOfRun() {
-  Noted& noted = AllNoted();
-  const std::scoped_lock lock(noted.mutex);
+  const auto [noted, lock] = AllNoted();
   noted.running = false;
   noted.inputs.clear();
   noted.outputs.clear();
@@ -136,8 +135,7 @@ FilesOfRun::~FilesOfRun() {
 }
 
 void NoteInput(const fs::path& path) {
-  Noted& noted = AllNoted();
-  const std::scoped_lock lock(noted.mutex);
+  const auto [noted, lock] = AllNoted();
   Note(noted, FileAt(path), "");
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, error))
@@ -145,27 +143,23 @@ void NoteInput(const fs::path& path) {
 }
 
 void NoteOpened(const FileIdentity& file) {
-  Noted& noted = AllNoted();
-  const std::scoped_lock lock(noted.mutex);
+  const auto [noted, lock] = AllNoted();
   Note(noted, file, "");
 }
 
 void NoteOutput(const FileIdentity& file, const fs::path& absolute, const fs::path& path) {
   RefuseInput(file, path);
-  Noted& noted = AllNoted();
-  const std::scoped_lock lock(noted.mutex);
+  const auto [noted, lock] = AllNoted();
   if (file != FileIdentity()) noted.outputs[absolute] = {file, path.string()};
 }
 
 void ForgetOutput(const fs::path& absolute) {
-  Noted& noted = AllNoted();
-  const std::scoped_lock lock(noted.mutex);
+  const auto [noted, lock] = AllNoted();
   noted.outputs.erase(absolute);
 }
 
 void RefuseInput(const FileIdentity& file, const fs::path& path) {
-  Noted& noted = AllNoted();
-  const std::scoped_lock lock(noted.mutex);
+  const auto [noted, lock] = AllNoted();
   const auto input = noted.inputs.find(file);
   if (input != noted.inputs.end()) Refuse(path.string(), input->second);
 }
@@ -173,16 +167,14 @@ void RefuseInput(const FileIdentity& file, const fs::path& path) {
 void TakeForOwn(const fs::path& path) {
   const FileIdentity file = FileAt(path);
   RefuseInput(file, path);
-  Noted& noted = AllNoted();
-  const std::scoped_lock lock(noted.mutex);
+  const auto [noted, lock] = AllNoted();
   if (noted.running && file != FileIdentity()) noted.own.insert(file);
 }
 
 // The system may give a new file the inode of an input that somebody removed.
 void NoteMade(int fd) {
   struct stat status{};
-  Noted& noted = AllNoted();
-  const std::scoped_lock lock(noted.mutex);
+  const auto [noted, lock] = AllNoted();
   if (!noted.running || fstat(fd, &status) != 0) return;
   noted.inputs.erase(IdentityOf(status));
   noted.own.insert(IdentityOf(status));
@@ -190,8 +182,7 @@ void NoteMade(int fd) {
 
 bool IsInput(int folder, const char* name) {
   struct stat status{};
-  Noted& noted = AllNoted();
-  const std::scoped_lock lock(noted.mutex);
+  const auto [noted, lock] = AllNoted();
   return fstatat(folder, name, &status, 0) == 0 && noted.inputs.contains(IdentityOf(status));
 }
 
