@@ -41,14 +41,14 @@ FileState StateOfFile(int fd, const std::filesystem::path& path) {
           .changed = time(status.st_ctim)};
 }
 
-std::span<const std::byte> Map(int fd, size_t size, const std::filesystem::path& path) {
+const std::byte* Map(int fd, size_t size, const std::filesystem::path& path) {
   void* const address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (address == MAP_FAILED) Fail("{}: cannot map {} bytes: {}", path.string(), size, Reason());
-  return {static_cast<const std::byte*>(address), size};
+  return static_cast<const std::byte*>(address);
 }
 
 // Pages of its own, unmapped like a mapped file's.
-std::span<const std::byte> CopyOf(int fd, size_t size, const std::filesystem::path& path) {
+const std::byte* CopyOf(int fd, size_t size, const std::filesystem::path& path) {
   constexpr size_t kMost = size_t{1} << 30;  // of one read, which the system bounds at 2 GiB
   void* const address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) Fail("{}: cannot hold {} bytes: {}", path.string(), size, Reason());
@@ -64,7 +64,7 @@ std::span<const std::byte> CopyOf(int fd, size_t size, const std::filesystem::pa
       Fail("{}: {}", path.string(), reason);
     }
   }
-  return {bytes, size};
+  return bytes;
 }
 
 // Without O_NONBLOCK, opening a pipe without a writer would hang.
@@ -106,36 +106,21 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path), memory_
   state_ = StateOfFile(fd, path);
   NoteOpened({state_.device, state_.inode});
   const size_t size = static_cast<size_t>(state_.bytes);
-  if (size > 0) bytes_ = memory_ == FileMemory::kMapped ? Map(fd, size, path) : CopyOf(fd, size, path);
+  if (size > 0) bytes_ = {memory_ == FileMemory::kMapped ? Map(fd, size, path) : CopyOf(fd, size, path), Unmap{size}};
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      state_(other.state_),
-      bytes_(std::exchange(other.bytes_, {})),
-      memory_(other.memory_) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(state_, other.state_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(memory_, other.memory_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
+void MappedFile::Unmap::operator()(const std::byte* bytes) const { munmap(const_cast<std::byte*>(bytes), size); }
 
 bool MappedFile::Release(std::span<const std::byte> bytes) const {
-  const size_t offset = reinterpret_cast<uintptr_t>(bytes.data()) - reinterpret_cast<uintptr_t>(bytes_.data());
-  if (offset > bytes_.size() || bytes.size() > bytes_.size() - offset) return false;
+  const size_t size = this->bytes().size();
+  const size_t offset = reinterpret_cast<uintptr_t>(bytes.data()) - reinterpret_cast<uintptr_t>(bytes_.get());
+  if (offset > size || bytes.size() > size - offset) return false;
   if (memory_ == FileMemory::kCopied) return true;
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t begin = (offset + page - 1) / page * page;
   const size_t end = (offset + bytes.size()) / page * page;
   // What the kernel refuses costs memory and no more.
-  if (begin < end) madvise(const_cast<std::byte*>(bytes_.data() + begin), end - begin, MADV_DONTNEED);
+  if (begin < end) madvise(const_cast<std::byte*>(bytes_.get() + begin), end - begin, MADV_DONTNEED);
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <memory_resource>
 #include <span>
 #include <string>
@@ -35,12 +36,9 @@ class MappedFile {
  public:
   // Throws Error if path is missing, not a regular file, or unreadable. An empty file has no bytes.
   explicit MappedFile(const std::filesystem::path& path);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
 
-  std::span<const std::byte> bytes() const { return bytes_; }
-  std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
+  std::span<const std::byte> bytes() const { return {bytes_.get(), bytes_ == nullptr ? 0 : bytes_.get_deleter().size}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.get()), bytes().size()}; }
   const std::filesystem::path& path() const { return path_; }
   const FileState& state() const { return state_; }  // when it was opened
 
@@ -49,9 +47,13 @@ class MappedFile {
   bool Release(std::span<const std::byte> bytes) const;
 
  private:
+  struct Unmap {
+    size_t size = 0;
+    void operator()(const std::byte* bytes) const;
+  };
   std::filesystem::path path_;
   FileState state_;
-  std::span<const std::byte> bytes_;
+  std::unique_ptr<const std::byte[], Unmap> bytes_;
   FileMemory memory_ = FileMemory::kMapped;
 };
 
