@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numbers>
 #include <random>
+#include <type_traits>
 #include <utility>
 
 #include "quant/base/message.h"
@@ -79,15 +80,14 @@ std::vector<float> Paley(int64_t base) {
   return h;
 }
 
-// Paley's matrix of `base` rows, made once.
-std::shared_ptr<const std::vector<float>> SharedPaley(int64_t base) {
+// What is made for a key, once, and kept while the program runs.
+template <typename Key, typename Make>
+const auto& MadeOnce(const Key& key, Make make) {
   static std::mutex mutex;
-  static std::map<int64_t, std::shared_ptr<const std::vector<float>>> made;
+  static std::map<Key, std::invoke_result_t<Make>> made;
   const std::scoped_lock lock(mutex);
-  std::shared_ptr<const std::vector<float>>& paley = made[base];
-  if (paley == nullptr)
-    paley = std::make_shared<const std::vector<float>>(base > 1 ? Paley(base) : std::vector<float>{1});
-  return paley;
+  const auto found = made.find(key);
+  return found != made.end() ? found->second : made.emplace(key, make()).first->second;
 }
 
 // Multiplies each run of `base` values by Paley's matrix.
@@ -154,7 +154,7 @@ Hadamard::Hadamard(int64_t n, uint64_t seed, int64_t run) : run_(run == 0 ? n : 
   if (run_ < 1 || n % run_ != 0)
     Fail("hadamard: got runs of {} channels in rows of {}, expected a divisor; try +hadamard16", run_, n);
   base_ = BaseOf(run_);
-  paley_ = SharedPaley(base_);
+  paley_ = &MadeOnce(base_, [this] { return base_ > 1 ? Paley(base_) : std::vector<float>{1}; });
   std::mt19937_64 random(seed);
   for (int64_t i = 0; i < n; ++i) signs_.push_back((random() >> 63) == 0 ? 1.0f : -1.0f);
 }
@@ -180,12 +180,8 @@ void Hadamard::RotateBack(const float* x, float* y) const {
 
 const Hadamard& PlanRotation(int64_t n, RotatedRuns runs) {
   constexpr uint64_t kSeed = 1;
-  static std::mutex mutex;
-  static std::map<std::pair<int64_t, int64_t>, const Hadamard> made;
-  const std::scoped_lock lock(mutex);
-  const std::pair<int64_t, int64_t> key{n, runs.channels == 0 ? n : runs.channels};
-  const auto found = made.find(key);
-  return found != made.end() ? found->second : made.emplace(key, Hadamard(n, kSeed, key.second)).first->second;
+  const int64_t run = runs.channels == 0 ? n : runs.channels;
+  return MadeOnce(std::pair(n, run), [n, run] { return Hadamard(n, kSeed, run); });
 }
 
 SignSketch::SignSketch(int64_t n, uint64_t seed) : n_(n), rows_(static_cast<size_t>(n * n)) {
@@ -219,11 +215,7 @@ void SignSketch::AddResidual(std::span<const float> x, std::span<float> rounded)
 
 const SignSketch& PlanSketch(int64_t n) {
   constexpr uint64_t kSeed = 2;  // not that of the rotation's signs
-  static std::mutex mutex;
-  static std::map<int64_t, const SignSketch> made;
-  const std::scoped_lock lock(mutex);
-  const auto found = made.find(n);
-  return found != made.end() ? found->second : made.emplace(n, SignSketch(n, kSeed)).first->second;
+  return MadeOnce(n, [n] { return SignSketch(n, kSeed); });
 }
 
 }  // namespace tare

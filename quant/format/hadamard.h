@@ -21,7 +21,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -55,9 +54,9 @@ class Hadamard {
 
  private:
   int64_t run_;
-  int64_t base_;                                     // the rest of a run is a power of two
-  std::shared_ptr<const std::vector<float>> paley_;  // [base, base], one for all rotations that have it
-  std::vector<float> signs_;                         // the diagonal of D
+  int64_t base_;                     // the rest of a run is a power of two
+  const std::vector<float>* paley_;  // [base, base], one for all rotations that have it
+  std::vector<float> signs_;         // the diagonal of D
 };
 
 // The rotation of a plan's +hadamard, the same for all rows of n channels. Made once, and kept while the program runs.
