@@ -80,13 +80,6 @@ class GgufMatrix : public ForeignMatrix {
   std::string where_;
 };
 
-DType DTypeOf(const gguf::TypeInfo& type) {
-  if (type.type == gguf::TensorType::kF32) return DType::kF32;
-  if (type.type == gguf::TensorType::kF16) return DType::kF16;
-  TARE_CHECK(type.type == gguf::TensorType::kBF16);
-  return DType::kBF16;
-}
-
 class GgufSource : public CheckpointSource {
  public:
   explicit GgufSource(const fs::path& path)
@@ -117,7 +110,7 @@ class GgufSource : public CheckpointSource {
       matrices_.try_emplace(name, mapped, parts_, where);
       return;
     }
-    views_[name] = {name, DTypeOf(*tensor.type), mapped.shape,
+    views_[name] = {name, *ParseDType(tensor.type->name), mapped.shape,
                     reordered || mapped.added != 0 ? Changed(mapped, where) : mapped.RowsIn(tensor)};
   }
 
