@@ -10,7 +10,7 @@
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/hdf5.h"
-#include "quant/file/open_folder.h"
+#include "quant/file/output_folder.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

@@ -14,7 +14,6 @@
 #include "quant/base/message.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/hdf5.h"
-#include "quant/file/open_folder.h"
 #include "quant/file/output_folder.h"
 #include "quant/file/sha256.h"
 

@@ -2,8 +2,8 @@
 // Files that are either complete or absent. A new one is written under a temporary name in the folder of its final name
 // (output_folder.h), synced, renamed onto it, and the folder synced; an existing file of that name stays until then;
 // the next file of that name removes temporaries left by a kill, and while one process writes a file another is
-// refused. A link is followed: its target is replaced, and the link stays. The folder is opened once (open_folder.h). A
-// file that the run reads is refused (files_of_run.h). Accumulating records are appended one whole line at a time.
+// refused. A link is followed: its target is replaced, and the link stays. The folder is opened once. A file
+// that the run reads is refused (files_of_run.h). Accumulating records are appended one whole line at a time.
 //
 // Every failure is an Error with the final path, the system's reason and something to try.
 #pragma once
@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "quant/file/open_folder.h"
+#include "quant/file/output_folder.h"
 
 namespace tare {
 

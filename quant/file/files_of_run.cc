@@ -18,7 +18,7 @@
 #include <string>
 
 #include "quant/base/message.h"
-#include "quant/file/open_folder.h"
+#include "quant/file/output_folder.h"
 
 namespace tare {
 namespace {

@@ -9,7 +9,7 @@
 #include "quant/base/message.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/hdf5_handle.h"
-#include "quant/file/open_folder.h"
+#include "quant/file/output_folder.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

@@ -17,7 +17,7 @@
 
 #include "quant/base/message.h"
 #include "quant/file/files_of_run.h"
-#include "quant/file/open_folder.h"
+#include "quant/file/output_folder.h"
 
 namespace tare {
 namespace {

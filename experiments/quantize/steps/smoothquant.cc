@@ -15,7 +15,7 @@
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/mapped_file.h"
-#include "quant/file/open_folder.h"
+#include "quant/file/output_folder.h"
 
 namespace tare {
 namespace {
