@@ -19,7 +19,7 @@
 #include "experiments/model/config/config.h"
 #include "experiments/passes/progress.h"
 #include "quant/interchange/gguf/architecture.h"
-#include "quant/interchange/gguf/writer.h"
+#include "quant/interchange/gguf/container.h"
 
 namespace tare {
 

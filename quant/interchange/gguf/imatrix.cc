@@ -10,7 +10,6 @@
 #include "quant/file/atomic_file.h"
 #include "quant/file/mapped_file.h"
 #include "quant/interchange/gguf/container.h"
-#include "quant/interchange/gguf/writer.h"
 
 namespace tare::gguf {
 namespace {

@@ -19,7 +19,6 @@
 
 #include "quant/file/json.h"
 #include "quant/interchange/gguf/container.h"
-#include "quant/interchange/gguf/writer.h"
 
 namespace tare::gguf {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/interchange/gguf/writer.h"
+#include "quant/interchange/gguf/container.h"
 
 #include <algorithm>
 #include <utility>

@@ -11,7 +11,6 @@
 #include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/interchange/gguf/container.h"
-#include "quant/interchange/gguf/writer.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the writers write is what the readers read.
-#include "quant/interchange/gguf/writer.h"
 
 #include <cstring>
 
