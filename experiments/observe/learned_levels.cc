@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "quant/base/message.h"
-#include "quant/calibrate/best_levels.h"
+#include "quant/calibrate/clipping.h"
 
 namespace tare {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/calibrate/best_levels.h"
+#include "quant/calibrate/clipping.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Against every division into runs, against the levels of a normal law, and by hand.
-#include "quant/calibrate/best_levels.h"
+#include "quant/calibrate/clipping.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
