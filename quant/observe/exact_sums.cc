@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/observe/exact_sums.h"
+#include "quant/observe/row_measures.h"
 
 #include <algorithm>
 #include <bit>

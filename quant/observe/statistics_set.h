@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "quant/observe/exact_sums.h"
 #include "quant/observe/outliers.h"
 #include "quant/observe/row_measures.h"
 #include "quant/plan/site.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values equal sums of integers; the bits do not depend on order or split; contents of files are checked.
-#include "quant/observe/exact_sums.h"
+#include "quant/observe/row_measures.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
