@@ -75,8 +75,8 @@ void RemoveFile(const std::filesystem::path& path);
 // no failure. Throws Error about path otherwise.
 void SyncFolder(const OpenFolder& folder, const std::filesystem::path& path);
 
-// ---- A temporary is beside the final NAME: NAME.PID-N-CHECK.tmp, where CHECK is 16 digits of the SHA-256 of all that is
-// before it. Nobody else's file has such a name by chance (one in 2^64), so what a kill left is known for ours, and
+// ---- A temporary is beside the final NAME: NAME.PID-N-CHECK.tmp, where CHECK is 16 digits of the SHA-256 of all that
+// is before it. Nobody else's file has such a name by chance (one in 2^64), so what a kill left is known for ours, and
 // goes; whatever else looks like it stays. Who writes holds a lock on it, which ends with the process. A file system
 // takes 255 bytes: of a NAME of more than 212 its first 195 stand there, a dash and 16 digits of its own SHA-256, so
 // that names which begin alike keep apart.
