@@ -27,7 +27,7 @@
 
 #include "experiments/model/config/family.h"
 #include "experiments/passes/progress.h"
-#include "quant/algorithms/channel_rotation.h"
+#include "quant/algorithms/channel_transforms.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "quant/plan/site.h"

@@ -24,8 +24,8 @@
 #include <string>
 #include <vector>
 
-#include "quant/algorithms/panel_products.h"
 #include "quant/algorithms/round_to_nearest.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/algorithms/panel_products.h"
+#include "quant/algorithms/second_moments.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "quant/algorithms/panel_products.h"
 #include "quant/algorithms/round_to_nearest.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/aligned.h"
 #include "quant/format/quantized_matrix.h"
 
@@ -31,7 +31,7 @@ namespace tare {
 //   v   -= r sign(dL/dv), |v| <= 1/2, likewise 0 < alpha, beta <= 1
 //
 // Whoever holds the loss L gives its gradient by the rounded weights. Rounding counts as the identity in gradients, a
-// clamp as constant. Rows are the lanes of vectors, kRowsTogether of them, in the order of panel_products.h.
+// clamp as constant. Rows are the lanes of vectors, kRowsTogether of them, in the order of Panels.
 class LearnedRows {
  public:
   using Lanes = std::array<float, kRowsTogether>;

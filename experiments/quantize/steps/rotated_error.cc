@@ -6,7 +6,7 @@
 
 #include "experiments/model/linear/weight_matrix.h"
 #include "experiments/model/plan_run.h"
-#include "quant/algorithms/channel_rotation.h"
+#include "quant/algorithms/channel_transforms.h"
 #include "quant/algorithms/second_moments.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"

@@ -2,7 +2,7 @@
 // hadamard[:SEED]: equivalent weights, rotated (equivalent_weights.h); SEED of the signs, 0 if it is not given.
 // cayley[:STEPS[:SEED]]: hadamard's, and after it rotations of the residual stream and of each layer's values that are
 // learned on the calibration text for what the plan rounds: those of least error that descent from the identity by
-// Cayley steps sees (rotated_error.h, quant/algorithms/channel_rotation.h). STEPS is 1 to 10,000, else 100.
+// Cayley steps sees (rotated_error.h, quant/algorithms/channel_transforms.h). STEPS is 1 to 10,000, else 100.
 //
 // Measured on the embedded standard model, the stream alone, whose weights the Hadamard rotation leaves with a loss of
 // 0.165 in int4 in groups of 64 and 16 (16,384 tokens, 100 steps of 0.19 s on two cores): 36 % less, and 38 % in 300
@@ -10,7 +10,7 @@
 // 14 %.
 #include "experiments/quantize/steps/rotated_error.h"
 #include "experiments/quantize/steps/table.h"
-#include "quant/algorithms/channel_rotation.h"
+#include "quant/algorithms/channel_transforms.h"
 #include "quant/base/message.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/output_folder.h"

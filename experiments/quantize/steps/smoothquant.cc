@@ -11,7 +11,7 @@
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/algorithms/channel_factors.h"
+#include "quant/algorithms/channel_transforms.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/mapped_file.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// smoothquant[:ALPHA]: equivalent weights by SmoothQuant's factors for a whole model
-// (quant/algorithms/channel_factors.h). ALPHA is from 0 to 1, and searched on the calibration text if it is not given.
-// The factors follow from the largest magnitudes of inputs in a statistics file or a calibration text.
+// smoothquant[:ALPHA]: equivalent weights by SmoothQuant's factors for a whole model (channel_transforms.h in
+// quant/algorithms). ALPHA is from 0 to 1, and searched on the calibration text if it is not given. The factors follow
+// from the largest magnitudes of inputs in a statistics file or a calibration text.
 //
 // The search chooses, for each input of linear layers, alpha from 0, 0.1 .. 1, or no smoothing, whichever gives the
 // least squared error of the outputs on at most 512 tokens spread over the text, with weights and inputs rounded to

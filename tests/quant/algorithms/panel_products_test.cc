@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Against plain loops of fused multiply-adds, bit for bit.
-#include "quant/algorithms/panel_products.h"
+#include "quant/algorithms/second_moments.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include "experiments/model/config/config.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
-#include "quant/algorithms/channel_factors.h"
+#include "quant/algorithms/channel_transforms.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/quantized_checkpoint.h"

@@ -15,7 +15,7 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/quantize/equivalent_weights.h"
-#include "quant/algorithms/channel_rotation.h"
+#include "quant/algorithms/channel_transforms.h"
 #include "quant/base/message.h"
 #include "quant/format/hadamard.h"
 #include "tests/quant/file/temporary_folder.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What learning promises, on whole models. Its parts against references: rotated_error_test.cc and
-// channel_rotation_test.cc.
+// channel_transforms_test.cc.
 // In the released build alone: it quantizes whole models again and again, ten times as long under sanitizers.
 #include "experiments/quantize/steps/rotated_error.h"
 
