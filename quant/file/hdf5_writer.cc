@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <ranges>
 
 #include "quant/base/message.h"
 #include "quant/file/hdf5.h"
@@ -83,14 +84,12 @@ void PutAttribute(hid_t file, const std::string& object, const std::string& key,
 
 // "a", "a/b": no empty parts, no "." or "..".
 void CheckName(const std::string& name, const std::string& where) {
-  size_t begin = 0;
-  for (size_t end = 0; end != name.npos; begin = end + 1) {
-    end = name.find('/', begin);
-    const std::string part = name.substr(begin, end == name.npos ? end : end - begin);
-    if (part.empty() || part == "." || part == ".." || part.find('\0') != part.npos) {
-      Fail("{}: got the dataset name '{}', expected one like 'codes' or 'layer.0/codes'", where, name);
-    }
-  }
+  const auto is_bad = [](const auto& range) {
+    const std::string_view part(range);
+    return part.empty() || part == "." || part == ".." || part.contains('\0');
+  };
+  if (name.empty() || std::ranges::any_of(std::views::split(name, '/'), is_bad))
+    Fail("{}: got the dataset name '{}', expected one like 'codes' or 'layer.0/codes'", where, name);
 }
 
 // Discards all later writes to the file. HDF5 cannot drop its buffers: closing an unwanted file still writes it out,
