@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/observe/full_observer.h"
-#include "quant/file/checked_lines.h"
+#include "quant/file/sha256.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {

@@ -7,7 +7,7 @@
 // A file is unchanged while its device, inode, size and times of change are what they were when it was hashed; of these
 // times no program can set ctime. A file that changed less than two seconds before it was opened is not remembered: a
 // clock that ticks seldom may give its next change the same time. What is remembered is one small file per hash, with a
-// hash of its own (checked_lines.h); one that is missing, damaged or cannot be written costs time and no more.
+// hash of its own (below); one that is missing, damaged or cannot be written costs time and no more.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 
 struct evp_md_ctx_st;
@@ -55,5 +57,41 @@ inline constexpr size_t kRememberedSize = size_t{64} << 20;
 
 // Sha256Hex of the whole file; with `read` it is read in any case, and its hash remembered too.
 std::string HashOfFile(const MappedFile& file, const FileRead& read = {});
+
+// ---- Files of records, one JSON object a line, each with its own hash: {"schema":"tare.cell/2",...,"sha256":"HEX"},
+// of the line's text before the comma. A record takes up to hours to compute and is read back days later, so damage
+// must not pass for a figure. The hash is a whole SHA-256 as everywhere else: `sha256sum` checks it, and beside the
+// hashes that a key holds its 64 digits are few.
+//
+// A line that cannot be what was written is damaged where it says whose it is, and foreign otherwise. Damaged ones are
+// computed again, foreign ones refused. Lines of versions before the hash have none, and are taken as they stand.
+
+// The object's line, without a newline.
+std::string CheckedLine(const Json& object);
+
+struct RecordKind {
+  const char* schema;                                 // "tare.cell/2"; its name, before the slash, says whose a line is
+  const char* what;                                   // "a finished run"
+  std::function<bool(const Json& object)> is_record;  // of this schema
+  std::function<bool(const Json& object)> is_older;   // a record of a version before the hash
+};
+
+struct Record {
+  size_t number = 0;  // of its line, from 1
+  std::string line;
+  Json object;  // without its hash
+};
+
+struct RecordLines {
+  std::filesystem::path path;
+  std::vector<Record> records;
+  std::vector<size_t> damaged;  // numbers of lines
+};
+
+// None where the file is missing. Throws Error for a foreign line; a notice says that lines have no hash.
+RecordLines ReadRecords(const std::filesystem::path& path, const RecordKind& kind);
+
+// "cells.jsonl: lines 2, 5: do not match their hashes"
+std::string DamageText(const RecordLines& lines);
 
 }  // namespace tare

@@ -9,7 +9,7 @@
 #include "experiments/studies/sweep/sweep.h"
 #include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/checked_lines.h"
+#include "quant/file/sha256.h"
 #include "tests/support/call.h"
 #include "tests/support/golden_sweep.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/studies/sweep/sweep.h"
-#include "quant/file/checked_lines.h"
+#include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"
 

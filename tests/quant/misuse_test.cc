@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/algorithms/channel_factors.h"
-#include "quant/algorithms/channel_rotation.h"
+#include "quant/algorithms/channel_transforms.h"
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"
 #include "quant/algorithms/second_moments.h"

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "quant/file/checked_lines.h"
+#include "quant/file/sha256.h"
 #include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"

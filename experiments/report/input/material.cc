@@ -7,11 +7,11 @@
 
 #include "experiments/observe/outlier_report.h"
 #include "quant/base/message.h"
-#include "quant/file/checked_lines.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/quantized_checkpoint.h"
+#include "quant/file/sha256.h"
 #include "quant/statistics/statistics_file.h"
 
 namespace tare {

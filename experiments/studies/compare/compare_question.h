@@ -11,8 +11,8 @@
 
 #include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/sweep/sweep.h"
-#include "quant/file/checked_lines.h"
 #include "quant/file/json.h"
+#include "quant/file/sha256.h"
 
 namespace tare {
 

@@ -9,8 +9,8 @@
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/checked_lines.h"
 #include "quant/file/files_of_run.h"
+#include "quant/file/sha256.h"
 
 namespace tare {
 namespace {

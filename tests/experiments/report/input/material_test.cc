@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/message.h"
-#include "quant/file/checked_lines.h"
 #include "quant/file/hdf5.h"
+#include "quant/file/sha256.h"
 #include "quant/statistics/statistics_file.h"
 #include "tests/support/random_statistics.h"
 #include "tests/support/report_material.h"

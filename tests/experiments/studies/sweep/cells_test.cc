@@ -6,7 +6,7 @@
 #include "experiments/studies/sweep/cells.h"
 #include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/checked_lines.h"
+#include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
