@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0 awq: equivalent weights by AWQ's factors for a whole model, then clipped ranges
-// of groups (quant/algorithms/channel_transforms.h). The factors are searched on a calibration text: for each input of
-// linear layers that the family can scale, the ratio with the least squared error of the outputs of all linear layers
-// with that input, rounded to nearest as the plan says. Inputs are those of the stored model. The ranges need codes:
-// rtn, if no other step makes them.
+// SPDX-License-Identifier: Apache-2.0
+// awq: equivalent weights by AWQ's factors for a whole model, then clipped ranges of groups
+// (quant/algorithms/channel_transforms.h). The factors are searched on a calibration text: for each input of linear
+// layers that the family can scale, the ratio with the least squared error of the outputs of all linear layers with
+// that input, rounded to nearest as the plan says. Inputs are those of the stored model. The ranges need codes: rtn, if
+// no other step makes them.
 //
 // The error is exact on all tokens, through second moments. llm-awq compares the outputs of attention and of the whole
 // feed-forward block for their first layers, on sampled tokens; for o_proj and down_proj its error is this one. Where
