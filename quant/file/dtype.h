@@ -87,15 +87,18 @@ inline std::optional<DType> ParseDType(std::string_view name) {
   return found == kDTypes.end() ? std::nullopt : std::optional(found->dtype);
 }
 
+// The number at a place of a file, which need not be aligned.
+template <typename T>
+T Load(const void* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
 // A value of F32, F16 or BF16.
 inline float FloatAt(DType dtype, const std::byte* at) {
-  if (dtype == DType::kF32) {
-    float value;
-    std::memcpy(&value, at, sizeof value);
-    return value;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, at, sizeof bits);
+  if (dtype == DType::kF32) return Load<float>(at);
+  const auto bits = Load<uint16_t>(at);
   return dtype == DType::kBF16 ? FloatFromBf16(bits) : FloatFromF16(bits);
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 
 #include "quant/base/message.h"
 #include "quant/file/hdf5.h"
@@ -154,8 +153,7 @@ template <typename To, typename From>
 std::vector<To> Convert(std::span<const std::byte> raw, const std::string& where) {
   std::vector<To> values(raw.size() / sizeof(From));
   for (size_t i = 0; i < values.size(); ++i) {
-    From value;
-    std::memcpy(&value, raw.data() + i * sizeof(From), sizeof(From));
+    const auto value = Load<From>(raw.data() + i * sizeof(From));
     if (!Fits<To>(value)) Fail("{}: value {} at {} does not fit {}", where, value, i, Name(DTypeOf<To>()));
     values[i] = static_cast<To>(value);
   }

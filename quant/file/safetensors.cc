@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <limits>
 
 #include "quant/base/message.h"
@@ -138,10 +137,9 @@ constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
 std::string_view HeaderText(std::span<const std::byte> file, const std::string& where) {
   static_assert(std::endian::native == std::endian::little);
-  uint64_t length = 0;
   if (file.size() < kLengthBytes)
     Fail("{}: got {} bytes, too few for a safetensors file; try downloading it again", where, file.size());
-  std::memcpy(&length, file.data(), kLengthBytes);
+  const auto length = Load<uint64_t>(file.data());
   if (length > kMaxHeaderBytes) {
     Fail("{}: got a header of {} bytes, expected at most {}; it may not be a safetensors file", where, length,
          kMaxHeaderBytes);

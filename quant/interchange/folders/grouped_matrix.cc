@@ -202,9 +202,7 @@ void GroupedMatrix::Integers(int64_t row, const IntegerRow& to) const {
 uint32_t PackedCodes::Word(int64_t stream, int64_t index) const {
   const std::byte* at = words + (stream * stream_step + index * word_step) * word_bytes;
   if (word_bytes == 1) return static_cast<uint32_t>(*at);
-  uint32_t word;
-  std::memcpy(&word, at, sizeof word);
-  return word + word_add;
+  return Load<uint32_t>(at) + word_add;
 }
 
 uint32_t PackedCodes::InStream(int64_t stream, int64_t index) const {
@@ -238,9 +236,7 @@ int64_t PackedCodes::PlainRow(int64_t row, int64_t count, uint8_t* codes) const 
   if (bits != 4 || (word_bytes != 4 && word_step != 1)) return 0;
   const int64_t step = word_bytes == 4 ? word_step * 4 : 4;
   for (int64_t i = 0; i < count / 8; ++i) {
-    uint32_t word;
-    std::memcpy(&word, first + i * step, sizeof word);
-    const uint64_t eight = Spread(word);
+    const uint64_t eight = Spread(Load<uint32_t>(first + i * step));
     std::memcpy(codes + 8 * i, &eight, sizeof eight);
   }
   return count / 8 * 8;
@@ -280,11 +276,8 @@ bool PackedCodes::SharesWords() const {
 std::array<uint64_t, 8> PackedCodes::Square(int64_t column, int64_t columns, int64_t of_word) const {
   std::array<uint64_t, 8> eight{};  // by column, then by place in a word
   const std::byte* const at = words + (column * stream_step + of_word * word_step) * word_bytes;
-  for (int64_t c = 0; c < columns; ++c) {
-    uint32_t word;
-    std::memcpy(&word, at + c * stream_step * word_bytes, sizeof word);
-    eight[static_cast<size_t>(c)] = Spread(word);
-  }
+  for (int64_t c = 0; c < columns; ++c)
+    eight[static_cast<size_t>(c)] = Spread(Load<uint32_t>(at + c * stream_step * word_bytes));
   Transpose(eight);
   return eight;
 }

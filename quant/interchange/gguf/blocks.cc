@@ -4,7 +4,6 @@
 
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"
-#include "quant/file/dtype.h"
 
 namespace tare::gguf {
 namespace {
@@ -33,9 +32,7 @@ uint64_t SixteenWhereSet(uint8_t bits) {
 void FiveBits(Bytes __restrict fifth, int8_t* __restrict codes) {
   Halves(fifth + 4, codes, [](int q) { return q; });
   for (int byte = 0; byte < kBlock / 8; ++byte) {
-    uint64_t eight;
-    std::memcpy(&eight, codes + 8 * byte, sizeof eight);
-    eight |= SixteenWhereSet(fifth[byte]);
+    const uint64_t eight = Load<uint64_t>(codes + 8 * byte) | SixteenWhereSet(fifth[byte]);
     std::memcpy(codes + 8 * byte, &eight, sizeof eight);
   }
 }

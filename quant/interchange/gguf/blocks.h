@@ -30,17 +30,14 @@
 #include <vector>
 
 #include "quant/base/float16.h"
+#include "quant/file/dtype.h"
 #include "quant/format/quantized_matrix.h"
 #include "quant/interchange/gguf/container.h"
 
 namespace tare::gguf {
 
 // A scale or minimum of a GGUF block: two bytes of an F16, the lower one first.
-inline float HalfAt(const uint8_t* b) {
-  uint16_t bits;
-  std::memcpy(&bits, b, sizeof bits);
-  return FloatFromF16(bits);
-}
+inline float HalfAt(const uint8_t* b) { return FloatFromF16(Load<uint16_t>(b)); }
 
 // 0 where the scale is 0, or too small to have an inverse.
 inline float InverseOrZero(float scale) {

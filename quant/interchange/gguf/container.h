@@ -23,6 +23,7 @@
 #include <variant>
 #include <vector>
 
+#include "quant/file/dtype.h"
 #include "quant/file/mapped_file.h"
 
 namespace tare::gguf {
@@ -37,10 +38,7 @@ class Cursor {
 
   template <typename T>
   T Number(std::string_view what) {
-    T value;
-    const std::span<const std::byte> bytes = Take(sizeof(T), what);
-    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(&value));
-    return value;
+    return Load<T>(Take(sizeof(T), what).data());
   }
   std::string_view Text(std::string_view what);  // 8 bytes of length before it
   // A text by which messages call something: at most 1024 characters of printable ASCII.

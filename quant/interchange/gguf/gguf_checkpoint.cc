@@ -128,9 +128,7 @@ class GgufSource : public CheckpointSource {
     if (tensor.type->type != gguf::TensorType::kF32)
       Fail("{}: tensor '{}': got {}, expected F32", where, tensor.name, tensor.type->name);
     for (size_t at = 0; at < copy.size(); at += sizeof(float)) {
-      float value;
-      std::memcpy(&value, copy.data() + at, sizeof value);
-      value += mapped.added;
+      const float value = Load<float>(copy.data() + at) + mapped.added;
       std::memcpy(copy.data() + at, &value, sizeof value);
     }
     return copy;

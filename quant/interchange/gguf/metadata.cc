@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 
 #include "quant/base/find_in.h"
@@ -21,9 +20,7 @@ bool IsPrintable(char c) { return c >= ' ' && c <= '~'; }
 
 template <typename T, typename As>
 Value At(const std::byte* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof value);
-  return static_cast<As>(value);
+  return static_cast<As>(Load<T>(bytes));
 }
 
 struct Scalar {
