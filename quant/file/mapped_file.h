@@ -32,13 +32,17 @@ struct FileState {
   std::chrono::nanoseconds modified{}, changed{};  // the content; the content, name, owner or rights
 };
 
+inline std::string_view AsText(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 class MappedFile {
  public:
   // Throws Error if path is missing, not a regular file, or unreadable. An empty file has no bytes.
   explicit MappedFile(const std::filesystem::path& path);
 
   std::span<const std::byte> bytes() const { return {bytes_.get(), bytes_ == nullptr ? 0 : bytes_.get_deleter().size}; }
-  std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.get()), bytes().size()}; }
+  std::string_view text() const { return AsText(bytes()); }
   const std::filesystem::path& path() const { return path_; }
   const FileState& state() const { return state_; }  // when it was opened
 

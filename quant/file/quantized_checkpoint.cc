@@ -246,8 +246,7 @@ void QuantizedCheckpoint::ReadClips(const std::string& path) {
 static std::optional<std::string_view> FileIn(const Hdf5Reader& file, const std::string& name) {
   const std::string path = In(kFiles, name);
   if (!file.Has(path)) return std::nullopt;
-  const std::span<const std::byte> bytes = file.Bytes(path);
-  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return AsText(file.Bytes(path));
 }
 
 std::optional<std::string_view> QuantizedCheckpoint::File(const std::string& name) const { return FileIn(file_, name); }

@@ -148,7 +148,7 @@ std::string_view HeaderText(std::span<const std::byte> file, const std::string& 
     Fail("{}: truncated: the header alone needs {} bytes, the file has {}; try downloading it again", where,
          kLengthBytes + length, file.size());
   }
-  return {reinterpret_cast<const char*>(file.data()) + kLengthBytes, length};
+  return AsText(file.subspan(kLengthBytes, length));
 }
 
 // The bytes that dtype and shape need.
@@ -212,10 +212,6 @@ std::string HeaderOf(const std::vector<MadeTensor>& tensors, const std::map<std:
     offset = end;
   }
   return Padded(header, where);
-}
-
-std::string_view AsText(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ class FourBitReader {
     const TensorView& codes = Part("weight", DType::kU8);
     const TensorView& state = Part(std::string(kState) + type_, DType::kU8);
     const std::string where = tensors_.Where(state.name);
-    const Json json = ParseOrderedJson({reinterpret_cast<const char*>(state.bytes.data()), state.bytes.size()}, where);
+    const Json json = ParseOrderedJson(AsText(state.bytes), where);
     SchemeKeys keys(json, where);
     keys.Only("quant_type", {"\"" + type_ + "\""});
     ReadShape(keys, codes);

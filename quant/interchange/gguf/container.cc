@@ -153,8 +153,7 @@ const Tensor* FindTensor(std::span<const Tensor> tensors, std::string_view name)
 
 Content Parse(std::span<const std::byte> file, const std::string& where) {
   Cursor cursor(file, where);
-  const std::span<const std::byte> first = cursor.Take(kMagic.size(), "first bytes");
-  if (std::string_view(reinterpret_cast<const char*>(first.data()), first.size()) != kMagic)
+  if (AsText(cursor.Take(kMagic.size(), "first bytes")) != kMagic)
     Fail("{}: got a file that does not begin with GGUF, expected a GGUF file; try downloading it again", where);
   CheckVersion(cursor);
   const auto tensors = cursor.Number<uint64_t>("number of tensors"), keys = cursor.Number<uint64_t>("number of keys");

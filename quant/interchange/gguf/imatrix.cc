@@ -49,10 +49,7 @@ void ReadBinary(std::span<const std::byte> bytes, const std::string& where, Imat
     if (number < 0) Fail("{}: {}: got {}, expected 0 or more", where, what, number);
     return static_cast<uint64_t>(number);
   };
-  const auto text = [&](std::string_view what) {
-    const std::span<const std::byte> taken = cursor.Take(size(what), what);
-    return std::string(reinterpret_cast<const char*>(taken.data()), taken.size());
-  };
+  const auto text = [&](std::string_view what) { return std::string(AsText(cursor.Take(size(what), what))); };
   for (uint64_t left = size("number of weights"); left > 0; --left) {
     const std::string name = text("a weight's name"), shown = Shown(name);
     Entry& entry = to.entries[name];

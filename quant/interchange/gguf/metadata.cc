@@ -99,10 +99,7 @@ std::span<const std::byte> Cursor::Take(uint64_t size, std::string_view what) {
   return taken;
 }
 
-std::string_view Cursor::Text(std::string_view what) {
-  const std::span<const std::byte> bytes = Take(Number<uint64_t>(what), what);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+std::string_view Cursor::Text(std::string_view what) { return AsText(Take(Number<uint64_t>(what), what)); }
 
 std::string_view Cursor::Name(std::string_view what) {
   constexpr size_t kMostShown = 1024;
