@@ -52,7 +52,7 @@ class MappedFile {
 
  private:
   struct Unmap {
-    size_t size = 0;
+    size_t size;
     void operator()(const std::byte* bytes) const;
   };
   std::filesystem::path path_;
