@@ -46,8 +46,8 @@ printf '%s\n' "${readers[@]}" | xargs -P "$(nproc)" -I{} bash -c "fuzz {} $secon
 llvm-profdata merge -o build/fuzz/readers.profdata build/fuzz/*.profraw
 llvm-cov report build/fuzz/readers_fuzz -instr-profile=build/fuzz/readers.profdata -show-branch-summary=false \
   -show-region-summary=false \
-  quant/file/{safetensors,strict_json,hdf5_reader,quantized_checkpoint,mapped_file,dtype,checkpoint_files}.cc \
-  quant/format/listed_grid.cc quant/interchange/folders/*.cc \
+  quant/file/{safetensors,strict_json,hdf5_reader,quantized_checkpoint,mapped_file,checkpoint_files}.cc \
+  quant/file/dtype.h quant/format/listed_grid.cc quant/interchange/folders/*.cc \
   quant/interchange/gguf/{architecture,blocks,container,gguf_checkpoint,imatrix,metadata}.cc \
   quant/statistics/statistics_reader.cc \
   quant/plan/*.cc experiments/model/config/config.cc experiments/tasks/{documents,items/*}.cc \
