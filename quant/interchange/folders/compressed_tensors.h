@@ -37,6 +37,7 @@ struct CompressedGroup {
   std::string format;
   CompressedArguments weights;
   std::optional<CompressedArguments> inputs;
+  std::string name = {};  // in config_groups
 };
 
 class CompressedConfig {

@@ -127,7 +127,7 @@ void CompressedConfig::ReadGroups(SchemeKeys& keys) {
          groups == nullptr ? "none" : groups->type_name());
   for (const auto& [name, object] : groups->items()) {
     SchemeKeys own(object, Formatted("{}: config_groups: {}", where_, name));
-    CompressedGroup group{.format = own.Text("format", format)};
+    CompressedGroup group{.format = own.Text("format", format), .weights = {}, .inputs = {}, .name = name};
     if (group.format != format && format != "mixed-precision")
       own.Wrong("format", Formatted("{}, as the whole has it", format));
     for (const std::string& text : own.Texts("targets")) {
