@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "experiments/text/tokenizer/folder_tokens.h"
-#include "experiments/text/tokenizer/piece_table.h"
+#include "experiments/text/tokenizer/subwords.h"
 #include "experiments/text/tokenizer/text_to_words.h"
 
 namespace tare::pipeline {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pieces and merges, the symbols of a word, merging by heap, cuts of long words, the encoding of words.
-#include "experiments/text/tokenizer/bpe.h"
+#include "experiments/text/tokenizer/subwords.h"
 
 #include <algorithm>
 #include <queue>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // By hand: order of merges, ties, unknown pieces, bytes, words that are pieces.
-#include "experiments/text/tokenizer/bpe.h"
+#include "experiments/text/tokenizer/subwords.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
