@@ -11,7 +11,7 @@
 
 #include <sentencepiece_processor.h>
 
-#include "experiments/text/tokenizer/character_table.h"
+#include "experiments/text/tokenizer/characters.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/message.h"
 

@@ -2,7 +2,6 @@
 // Steps of the normalizer, ways to cut a word, steps of the pre-tokenizer, Normalizer and PreTokenizer.
 #include "experiments/text/tokenizer/text_to_words.h"
 
-#include "experiments/text/tokenizer/character_table.h"
 #include "experiments/text/tokenizer/characters.h"
 #include "experiments/text/tokenizer/pattern.h"
 #include "experiments/text/tokenizer/steps.h"
