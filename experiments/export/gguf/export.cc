@@ -10,7 +10,7 @@
 #include "experiments/model/model.h"
 #include "experiments/passes/generate.h"
 #include "experiments/quantize/provenance.h"
-#include "experiments/text/tokenizer/folder_tokens.h"
+#include "experiments/text/tokenizer/added_tokens.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/message.h"

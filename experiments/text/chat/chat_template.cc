@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/text/tokenizer/folder_tokens.h"
+#include "experiments/text/tokenizer/added_tokens.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 

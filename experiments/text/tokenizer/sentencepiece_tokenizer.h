@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "experiments/text/tokenizer/added_tokens.h"
-#include "experiments/text/tokenizer/folder_tokens.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/file/piece_model.h"
 

@@ -15,7 +15,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "experiments/text/tokenizer/added_tokens.h"
-#include "experiments/text/tokenizer/folder_tokens.h"
 #include "experiments/text/tokenizer/subwords.h"
 #include "experiments/text/tokenizer/text_to_words.h"
 #include "experiments/text/tokenizer/tokenizer.h"
