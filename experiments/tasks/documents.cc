@@ -9,7 +9,7 @@
 #include "experiments/passes/convention_windows.h"
 #include "experiments/tasks/items/lines.h"
 #include "experiments/tasks/perplexity.h"
-#include "experiments/text/tokenizer/pattern.h"
+#include "experiments/text/tokenizer/text_to_words.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The translation of Ruby's expressions for PCRE2, matching within a budget of steps, the parts of a text, and Cut.
-#include "experiments/text/tokenizer/pattern.h"
+#include "experiments/text/tokenizer/text_to_words.h"
 
 #include <algorithm>
 #include <limits>

@@ -3,7 +3,10 @@
 // which the model encodes one by one.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +14,63 @@
 #include <nlohmann/json_fwd.hpp>
 
 namespace tare::pipeline {
+
+// A pattern that a tokenizer.json finds in a text: a literal string, or a regular expression as the tokenizers library
+// reads it (Oniguruma, Ruby's syntax), run by PCRE2. Differences that matter for tokenizers are corrected: \s and \w
+// are Unicode's White_Space and word characters, ^ and $ match at lines. And how a text is cut at its matches, part by
+// part, so that the parts of a long text are never all in memory (pattern.cc).
+struct Part {
+  size_t begin = 0, end = 0;
+  bool is_match = false;
+};
+
+using PartVisitor = std::function<void(const Part&)>;
+
+class Pattern {
+ public:
+  // {"String": "..."} or {"Regex": "..."}; `where` starts messages. Throws Error for an expression that PCRE2 refuses.
+  static Pattern Parse(const nlohmann::json& json, const std::string& where);
+  static Pattern Literal(std::string text);
+  static Pattern Regex(const std::string& expression, const std::string& where);
+
+  // The whole text as matches and the parts between them, in order. Throws Error if the text takes more steps than any
+  // sane expression needs, or if a match starts before the previous one.
+  void ForEachPart(std::string_view text, const PartVisitor& visit) const;
+  // The text with every match replaced by `content`. Throws Error as ForEachPart and RequireGrowth (steps.h) do.
+  std::string Replaced(std::string_view text, std::string_view content) const;
+
+ private:
+  struct Code;  // compiled
+  std::string literal_, where_;
+  std::shared_ptr<const Code> code_;  // null: a literal
+};
+
+// SplitDelimiterBehavior of the tokenizers library.
+enum class Behaviour { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
+Behaviour ParseBehaviour(const nlohmann::json& json, const std::string& where);
+
+// Takes the parts of a text in order, and gives `visit` the ranges that remain, none empty.
+class Cut {
+ public:
+  Cut(Behaviour behaviour, PartVisitor visit) : behaviour_(behaviour), visit_(std::move(visit)) {}
+
+  void Add(const Part& part);
+  // After the last part.
+  void End() const {
+    if (held_) Give(*held_);
+  }
+
+ private:
+  void Give(const Part& part) const {
+    if (part.begin != part.end) visit_(part);
+  }
+  bool Joins(const Part& part) const;  // the part before it
+
+  Behaviour behaviour_;
+  PartVisitor visit_;
+  std::optional<Part> held_;  // what the next part may join
+  bool matched_ = false;      // the part before
+};
 
 // The changes to a text before it is cut (tokenizers/src/normalizers).
 class Normalizer {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/text/tokenizer/pattern.h"
+#include "experiments/text/tokenizer/text_to_words.h"
 
 #include <algorithm>
 #include <random>
