@@ -4,7 +4,6 @@
 
 #include "experiments/model/plan_run.h"
 #include "experiments/observe/captured/captured_statistics.h"
-#include "experiments/passes/convention_windows.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/tasks/task.h"
 #include "tools/command.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/passes/convention_windows.h"
+#include "experiments/passes/sequences.h"
 
 #include <algorithm>
 #include <set>

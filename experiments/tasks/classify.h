@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/passes/convention_windows.h"
+#include "experiments/passes/sequences.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/tasks/task.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <ranges>
 
-#include "experiments/passes/convention_windows.h"
+#include "experiments/passes/sequences.h"
 #include "experiments/significance/mean_error.h"
 #include "experiments/tasks/classify.h"
 #include "experiments/text/tokenizer/tokenizer.h"

@@ -6,7 +6,7 @@
 #include <numbers>
 #include <utility>
 
-#include "experiments/passes/convention_windows.h"
+#include "experiments/passes/sequences.h"
 #include "experiments/tasks/items/lines.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/tokenizer/text_to_words.h"

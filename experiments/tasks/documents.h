@@ -8,7 +8,7 @@
 // first token is predicted from `<s>` alone (without one, from the token that ends a text); windows do not overlap but
 // by the token that the next one begins with, and the last is moved back to be full. A window of W positions has W - 1
 // scored tokens, as everywhere in Tare: the harness's with max_length = W - 1. Where its tokenizer puts `<s>` before a
-// text, the harness scores that token too; --convention lm-eval does both as the harness does (convention_windows.h).
+// text, the harness scores that token too; --convention lm-eval does both as the harness does (passes/sequences.h).
 #pragma once
 
 #include <cstddef>

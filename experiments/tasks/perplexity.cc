@@ -6,7 +6,7 @@
 #include <cmath>
 #include <memory>
 
-#include "experiments/passes/convention_windows.h"
+#include "experiments/passes/sequences.h"
 #include "experiments/significance/mean_error.h"
 #include "experiments/tasks/classify.h"
 #include "experiments/tasks/divergence.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "experiments/passes/convention_windows.h"
+#include "experiments/passes/sequences.h"
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"

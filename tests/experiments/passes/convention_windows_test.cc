@@ -2,7 +2,7 @@
 // Windows worked by hand from the tools' rules; perplexities as llama-perplexity printed them, and as transformers
 // computes them by the harness's own windows (tests/data/conventions).
 // In the released build alone: it computes the embedded pair's figures, ten times as long under sanitizers.
-#include "experiments/passes/convention_windows.h"
+#include "experiments/passes/sequences.h"
 
 #include <cmath>
 #include <filesystem>

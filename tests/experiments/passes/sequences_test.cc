@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which tokens are in which window, and which of them are scored.
-#include "experiments/passes/sequences.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/passes/sequences.h"
 #include "quant/base/message.h"
+#include "tests/support/call.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
@@ -324,6 +324,41 @@ TEST(SequencesTest, ScoredTokensHaveTheirPlaceHoweverTheyCome) {
   EXPECT_THAT(some.contexts, ElementsAre(3, 4, 3));
   EXPECT_THAT(some.windows, ElementsAre(0, 0, 1));
   EXPECT_THAT(some.places, ElementsAre(2, 3, 4));
+}
+
+TEST(ModelInputTest, ImagesOfAVisionTower) {
+  const std::filesystem::path folder = GoldenFolder("diffclip-vision"), file = folder / "expected.safetensors";
+  Model tower(folder);
+  const TokenInput input = LoadModelInput(file, tower);
+  ASSERT_NE(tower.images(), nullptr);
+  ASSERT_EQ(std::ssize(input.sequences), tower.images()->size());
+  EXPECT_EQ(std::ssize(input.sequences[0]), 1 + tower.config().Patches());
+  const TokenInput alone = IdsOf(Images(file, tower.config()), file);
+  EXPECT_EQ(alone.sequences, input.sequences);
+  EXPECT_EQ(alone.sha256, input.sha256);
+}
+
+TEST(ModelInputTest, IdsOfEveryOtherModel) {
+  const std::filesystem::path folder = GoldenFolder("clip-text");
+  Model tower(folder);
+  const TokenInput input = LoadModelInput(folder / "expected.safetensors", tower);
+  EXPECT_EQ(tower.images(), nullptr);
+  EXPECT_EQ(std::ssize(input.sequences[0]), 12);
+  EXPECT_EQ(LoadTokenInput(folder / "expected.safetensors", folder, tower.config().vocabulary).sequences,
+            input.sequences);
+}
+
+TEST(ModelInputTest, AFileWithoutTheModelsInputIsRefused) {
+  Model vision(GoldenFolder("clip-vision"));
+  const std::filesystem::path ids = GoldenFolder("clip-text") / "expected.safetensors";
+  EXPECT_THAT(Call([&] { LoadModelInput(ids, vision); }), ThrowsMessage<Error>(HasSubstr("images: missing")));
+}
+
+TEST(Shard, IsParsed) {
+  EXPECT_EQ(ParseShard("--shard", "2/5").index, 2u);
+  EXPECT_EQ(ParseShard("--shard", "2/5").count, 5u);
+  for (const char* text : {"", "1", "1/", "/2", "2/2", "0/0", "-1/2", "1/2x", "1 /2", "0x0/2"})
+    EXPECT_THAT([&] { ParseShard("--cut", text); }, ThrowsMessage<Error>(HasSubstr("--cut: got '"))) << text;
 }
 
 }  // namespace
