@@ -55,28 +55,37 @@ size_t CountCharacters(std::string_view text) {
   return text.size() - static_cast<size_t>(std::ranges::count_if(text, IsContinuation));
 }
 
-char32_t FirstCharacter(std::string_view text) {
+char32_t Next(std::string_view text, size_t* at) {
   UChar32 c = 0;
-  size_t at = 0;
-  U8_NEXT_UNSAFE(text.data(), at, c);
+  auto i = static_cast<int64_t>(*at);
+  U8_NEXT_UNSAFE(text.data(), i, c);
+  *at = static_cast<size_t>(i);
   return static_cast<char32_t>(c);
 }
 
+char32_t Previous(std::string_view text, size_t* at) {
+  UChar32 c = 0;
+  auto i = static_cast<int64_t>(*at);
+  U8_PREV_UNSAFE(text.data(), i, c);
+  *at = static_cast<size_t>(i);
+  return static_cast<char32_t>(c);
+}
+
+void Append(char32_t c, std::string* text) {
+  char bytes[U8_MAX_LENGTH];
+  int32_t length = 0;
+  U8_APPEND_UNSAFE(bytes, length, static_cast<UChar32>(c));
+  text->append(bytes, static_cast<size_t>(length));
+}
+
 std::string_view StripRight(std::string_view text) {
-  while (!text.empty()) {
-    size_t last = text.size() - 1;
-    while (last > 0 && IsContinuation(text[last])) --last;
-    if (!IsSpace(FirstCharacter(text.substr(last)))) break;
-    text = text.substr(0, last);
-  }
+  for (size_t at = text.size(); !text.empty() && IsSpace(Previous(text, &at));) text = text.substr(0, at);
   return text;
 }
 
 std::string_view Strip(std::string_view text) {
   text = StripRight(text);
-  while (!text.empty() && IsSpace(FirstCharacter(text))) {
-    text.remove_prefix(Utf8SequenceLength(text));
-  }
+  for (size_t at = 0; !text.empty() && IsSpace(Next(text, &at)); at = 0) text.remove_prefix(at);
   return text;
 }
 
@@ -91,8 +100,9 @@ std::string Replaced(std::string_view text, std::string_view from, std::string_v
 
 size_t CountWords(std::string_view text) {
   size_t words = 1;
-  for (bool inside = false; !text.empty(); text.remove_prefix(Utf8SequenceLength(text))) {
-    const bool space = IsSpace(FirstCharacter(text));
+  bool inside = false;
+  for (size_t at = 0; at < text.size();) {
+    const bool space = IsSpace(Next(text, &at));
     words += space && !inside ? 1 : 0;
     inside = space;
   }

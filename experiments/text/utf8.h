@@ -21,7 +21,11 @@ void RequireUtf8(std::string_view text, std::string_view where);
 // Code points: len() in Python.
 size_t CountCharacters(std::string_view text);
 
-char32_t FirstCharacter(std::string_view text);  // the text must not be empty
+// Returns the character at `at` and moves past it.
+char32_t Next(std::string_view text, size_t* at);
+// Returns the character that ends at `at` and moves before it.
+char32_t Previous(std::string_view text, size_t* at);
+void Append(char32_t c, std::string* text);
 
 // Python's str.rstrip() and str.strip(), for the 29 characters with str.isspace().
 std::string_view StripRight(std::string_view text);

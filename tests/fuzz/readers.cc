@@ -124,7 +124,7 @@ void ReadUtf8(std::string_view bytes) {
   Require(CountCharacters(bytes) <= bytes.size(), "more characters than bytes");
   Require(bytes.contains(Strip(bytes)), "a strip that is no part");
   std::string copy;
-  if (!bytes.empty()) pipeline::Append(FirstCharacter(bytes), &copy);
+  if (size_t at = 0; !bytes.empty()) Append(Next(bytes, &at), &copy);
   Require(bytes.starts_with(copy), "another first character");
 }
 

@@ -8,7 +8,6 @@
 #include <unicode/uchar.h>
 
 #include "experiments/tasks/items/lines.h"
-#include "experiments/text/tokenizer/characters.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
@@ -265,8 +264,8 @@ std::string Capitalize(std::string_view text) {
   std::string capitalized;
   for (size_t at = 0; at < text.size();) {
     const bool first = at == 0;
-    const auto letter = static_cast<UChar32>(pipeline::Next(text, &at));
-    pipeline::Append(static_cast<char32_t>(first ? u_toupper(letter) : u_tolower(letter)), &capitalized);
+    const auto letter = static_cast<UChar32>(Next(text, &at));
+    Append(static_cast<char32_t>(first ? u_toupper(letter) : u_tolower(letter)), &capitalized);
   }
   return capitalized;
 }

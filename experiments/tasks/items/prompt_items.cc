@@ -175,8 +175,8 @@ std::vector<std::string> NormalWords(std::string_view text) {
     word.clear();
   };
   for (size_t at = 0; at < plain.size();) {
-    const char32_t c = pipeline::Next(plain, &at);
-    pipeline::IsWhitespace(c) ? end() : pipeline::Append(c, &word);
+    const char32_t c = Next(plain, &at);
+    pipeline::IsWhitespace(c) ? end() : Append(c, &word);
   }
   end();
   return words;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ICU's sets and forms, the byte alphabet, SentencePiece's trie; classes, steps through UTF-8, normal forms, lower case,
+// ICU's sets and forms, the byte alphabet, SentencePiece's trie; classes, normal forms, lower case,
 // grapheme clusters, the byte alphabet's words, and SentencePiece's table.
 #include "experiments/text/tokenizer/characters.h"
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstring>
 #include <memory>
 
@@ -20,7 +19,6 @@
 #include <unicode/utf8.h>
 
 #include "experiments/text/tokenizer/steps.h"
-#include "experiments/text/utf8.h"
 #include "quant/base/message.h"
 
 namespace tare::pipeline {
@@ -162,29 +160,6 @@ bool IsWord(char32_t c) {
   const auto point = static_cast<UChar32>(c);
   return u_hasBinaryProperty(point, UCHAR_ALPHABETIC) || u_hasBinaryProperty(point, UCHAR_JOIN_CONTROL) ||
          (U_GET_GC_MASK(point) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0;
-}
-
-char32_t Next(std::string_view text, size_t* at) {
-  UChar32 c = 0;
-  auto i = static_cast<int64_t>(*at);
-  U8_NEXT_UNSAFE(text.data(), i, c);
-  *at = static_cast<size_t>(i);
-  return static_cast<char32_t>(c);
-}
-
-char32_t Previous(std::string_view text, size_t* at) {
-  UChar32 c = 0;
-  auto i = static_cast<int64_t>(*at);
-  U8_PREV_UNSAFE(text.data(), i, c);
-  *at = static_cast<size_t>(i);
-  return static_cast<char32_t>(c);
-}
-
-void Append(char32_t c, std::string* text) {
-  char bytes[U8_MAX_LENGTH];
-  int32_t length = 0;
-  U8_APPEND_UNSAFE(bytes, length, static_cast<UChar32>(c));
-  text->append(bytes, static_cast<size_t>(length));
 }
 
 std::string Normalize(std::string_view text, NormalForm form) {

@@ -12,18 +12,14 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/text/utf8.h"
+
 namespace tare::pipeline {
 
 bool IsWhitespace(char32_t c);   // White_Space, Rust's char::is_whitespace
 bool IsNumeric(char32_t c);      // Nd, Nl, No: Rust's char::is_numeric
 bool IsPunctuation(char32_t c);  // ASCII punctuation, or any of the P categories of Unicode 8
 bool IsWord(char32_t c);         // \w of Rust's regex crate
-
-// Returns the character at `at` and moves past it.
-char32_t Next(std::string_view text, size_t* at);
-// Returns the character that ends at `at` and moves before it.
-char32_t Previous(std::string_view text, size_t* at);
-void Append(char32_t c, std::string* text);
 
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 std::string Normalize(std::string_view text, NormalForm form);

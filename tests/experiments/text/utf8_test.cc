@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/text/tokenizer/characters.h"
 #include "quant/base/message.h"
 #include "tests/support/asked_to_stop.h"
 #include "tests/support/call.h"
@@ -17,8 +16,13 @@ using ::testing::ThrowsMessage;
 
 std::string Encoded(char32_t value) {
   std::string text;
-  pipeline::Append(value, &text);
+  Append(value, &text);
   return text;
+}
+
+char32_t First(std::string_view text) {
+  size_t at = 0;
+  return Next(text, &at);
 }
 
 TEST(Utf8, EveryCharacterRoundTrips) {
@@ -26,7 +30,7 @@ TEST(Utf8, EveryCharacterRoundTrips) {
     const std::string text = Encoded(c);
     const bool surrogate = c >= 0xd800 && c < 0xe000;
     ASSERT_EQ(FindInvalidUtf8(text).has_value(), surrogate) << std::hex << static_cast<uint32_t>(c);
-    ASSERT_EQ(FirstCharacter(text), c);
+    ASSERT_EQ(First(text), c);
     ASSERT_EQ(CountCharacters(text), 1u);
   }
 }
@@ -49,11 +53,10 @@ TEST(Utf8, NothingElseIsValid) {
       if (a < 0xe0) continue;
       for (const char third : {'\x7f', '\x80', '\xbf', '\xc0'}) {
         const std::string three = two + third, four = three + '\x80';
-        ASSERT_EQ(!FindInvalidUtf8(three),
-                  three == Encoded(FirstCharacter(three)) && a < 0xf0 && !(a == 0xed && b >= 0xa0))
+        ASSERT_EQ(!FindInvalidUtf8(three), three == Encoded(First(three)) && a < 0xf0 && !(a == 0xed && b >= 0xa0))
             << a << " " << b;
         ASSERT_EQ(!FindInvalidUtf8(four) && a >= 0xf0,
-                  a >= 0xf0 && a < 0xf5 && FirstCharacter(four) < 0x110000 && four == Encoded(FirstCharacter(four)))
+                  a >= 0xf0 && a < 0xf5 && First(four) < 0x110000 && four == Encoded(First(four)))
             << a << " " << b;
       }
     }
