@@ -6,7 +6,6 @@
 #include <cmath>
 #include <string_view>
 
-#include "experiments/tasks/items/choice_items.h"
 #include "experiments/tasks/items/lines.h"
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"

@@ -8,7 +8,7 @@
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/progress.h"
-#include "experiments/tasks/items/choice_items.h"
+#include "experiments/tasks/items/lines.h"
 #include "experiments/tasks/task.h"
 
 namespace tare {
@@ -43,7 +43,7 @@ RunTask TaskOfItems(std::vector<ChoiceItem> items, const Model& of,
 extern const TaskKind kChoiceTask;  // choice=ITEMS.jsonl
 
 // n, acc, acc_norm, their standard errors (as the harness has them, of independent items) and outcomes; where items
-// share samples (tasks/groups.h) how many of each are right (sample_right, sample_right_norm) and there
+// share samples (BySample) how many of each are right (sample_right, sample_right_norm) and there
 // (sample_items). One record each: "line", "label", "answer" and "answer_norm" (the best ending, the first of equals),
 // "log_likelihoods" (nats) and "characters" by ending, its line's keys, if any, as "item".
 TaskResult Accuracies(const std::vector<ChoiceItem>& items, const EndingScores& scores);

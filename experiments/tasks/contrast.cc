@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "experiments/arrays/array_file.h"
 #include "experiments/tasks/classify.h"
 #include "experiments/tasks/items/lines.h"
 #include "quant/base/message.h"

@@ -12,12 +12,10 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "experiments/passes/sequences.h"
 #include "experiments/tasks/task.h"
 #include "experiments/text/chat/chat_template.h"
 

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "experiments/significance/draws.h"
-#include "experiments/tasks/groups.h"
 #include "experiments/text/chat/chat_template.h"
 #include "quant/base/message.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers that the model generates after prompts, scored against their targets (items/prompt_items.h). The figure that
+// Answers that the model generates after prompts, scored against their targets (items/lines.h). The figure that
 // counts is acc, the share of answers that are right by what their items declare; exact, contains, recall, f1 and
-// number stand beside it. Errors are over items, or over samples where items share them (groups.h).
+// number stand beside it. Errors are over items, or over samples where items share them (BySample).
 //
 // Each prompt, after `<s>`, is continued as `tare generate` continues it, one after another: over the cache that is
 // asked for, else one in f32. A plan that cannot decode (attn_logits, probs, difference; scales that span tokens;
@@ -12,7 +12,7 @@
 #pragma once
 
 #include "experiments/passes/generate.h"
-#include "experiments/tasks/items/prompt_items.h"
+#include "experiments/tasks/items/lines.h"
 #include "experiments/tasks/task.h"
 
 namespace tare {

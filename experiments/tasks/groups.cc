@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/tasks/groups.h"
+#include "experiments/tasks/evaluation.h"
 
 #include <map>
 
 #include "experiments/significance/draws.h"
 #include "experiments/significance/inference.h"
-#include "experiments/table/table.h"
 #include "quant/base/message.h"
 
 namespace tare {

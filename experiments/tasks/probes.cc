@@ -7,9 +7,7 @@
 #include <ranges>
 #include <unordered_map>
 
-#include "experiments/significance/inference.h"
 #include "experiments/table/table.h"
-#include "experiments/tasks/items/lines.h"
 #include "quant/base/message.h"
 
 namespace tare {

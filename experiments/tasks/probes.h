@@ -13,7 +13,7 @@
 // Words are runs of letters and digits, without case; a mention is all words of an ending in a row. Endings that a
 // guess finds equal share the item: of two, each scores 1/2.
 //
-// Intervals are those of accuracies (groups.h): Wilson's, and over samples where items share them. The p is that of the
+// Intervals are those of accuracies (BySample): Wilson's, and over samples where items share them. The p is that of the
 // difference from chance. With d the score of an item minus its chance, and v the variance of d if the right ending is
 // any one alike,
 //
@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "experiments/significance/inference.h"
-#include "experiments/tasks/items/choice_items.h"
+#include "experiments/tasks/items/lines.h"
 #include "quant/file/json.h"
 
 namespace tare {

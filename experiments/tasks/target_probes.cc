@@ -11,7 +11,6 @@
 #include <numeric>
 
 #include "experiments/tasks/items/lines.h"
-#include "experiments/tasks/items/prompt_items.h"
 #include "experiments/tasks/probes.h"
 #include "experiments/text/utf8.h"
 #include "quant/file/json.h"

@@ -44,7 +44,7 @@ struct FigureKeys {
   const char* name;                // also the value's key: "acc"
   const char* error = nullptr;     // standard error, or none: of items as recorded, of windows from these
   const char* outcomes = nullptr;  // of the items in order, '1' where right: what paired comparisons need; or none
-  // The keys of windows; for a figure with outcomes, of samples, if items share some (tasks/groups.h): then comparisons
+  // The keys of windows; for a figure with outcomes, of samples, if items share some (BySample): then comparisons
   // are paired by samples.
   std::optional<WindowKeys> windows = std::nullopt;
   OfMean of_mean = OfMean::kItself;  // how the figure follows from the windows' mean
@@ -208,5 +208,23 @@ struct Task {
 void CheckCache(const std::vector<TaskSpec>& specs, const std::optional<CachePlan>& cache);
 // Reads all tasks before the first one runs.
 std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& model, const TaskOptions& options);
+
+// ---- Shares of items, for tasks
+
+// Items that share a draw: items with the same "sample" key share a text, examples or an answer (tare make) and are not
+// independent. An item without the key is its own sample.
+//
+// Per sample, the number of right items ('1' in outcomes) and of all items, in the order in which samples first occur.
+// items: indices into outcomes and into the records, whose "item" has the keys.
+WindowLosses BySample(const std::vector<Json>& records, std::string_view outcomes, std::span<const size_t> items);
+// As above, for scores [records]: their sum per sample, and the number of items.
+WindowLosses BySample(const std::vector<Json>& records, const std::vector<double>& scores,
+                      std::span<const size_t> items);
+
+// name and name_stderr: the share of '1's in outcomes, of independent items.
+void AddShare(Json& figures, const std::string& name, const std::string& outcomes);
+
+// Where items share samples, adds what the figures' windows name: per sample how many items, and how many are right.
+void AddSamples(TaskResult& result, std::span<const FigureKeys> figures);
 
 }  // namespace tare

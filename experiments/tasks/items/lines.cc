@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "experiments/significance/draws.h"
-#include "experiments/tasks/items/choice_items.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/message.h"
-#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 
 namespace tare {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/tasks/items/prompt_items.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +9,6 @@
 #include "experiments/text/tokenizer/characters.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/message.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {

@@ -157,7 +157,7 @@ std::vector<Json> ForGrid(const ItemGrid& grid,
 //
 // What differs from the paper: the answer is the likeliest of numbers that are there and not generated (write targets
 // for that), an earlier answer that was wrong does no harm to those after it, and other needles stand at depths of the
-// list, too. Items of one haystack are not independent: intervals are over samples (experiments/tasks/groups.h).
+// list, too. Items of one haystack are not independent: intervals are over samples (experiments/tasks/evaluation.h).
 struct NeedleTemplates {
   std::string needle = "The magic number of {name} is {number}.";
   std::string question;            // empty: "\n What is the magic number of {name}? It is", or of several numbers

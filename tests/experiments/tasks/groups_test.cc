@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/tasks/groups.h"
+#include "experiments/tasks/evaluation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

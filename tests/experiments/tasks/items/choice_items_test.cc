@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/tasks/items/choice_items.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/tasks/items/prompt_items.h"
+#include "experiments/tasks/items/lines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

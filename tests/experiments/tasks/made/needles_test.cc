@@ -9,7 +9,7 @@
 #include <set>
 #include <span>
 
-#include "experiments/tasks/items/choice_items.h"
+#include "experiments/tasks/items/lines.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
 #include "quant/file/sha256.h"

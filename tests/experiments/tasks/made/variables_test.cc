@@ -8,7 +8,7 @@
 #include <map>
 #include <span>
 
-#include "experiments/tasks/items/choice_items.h"
+#include "experiments/tasks/items/lines.h"
 #include "quant/base/message.h"
 #include "quant/file/sha256.h"
 #include "tests/experiments/tasks/made/prose.h"
