@@ -6,7 +6,11 @@
 #include "experiments/observe/statistics_job.h"
 #include "experiments/observe/statistics_report.h"
 #include "experiments/significance/inference.h"
-#include "experiments/studies/attribution/captured_attribution.h"
+#include "experiments/studies/attribution/attribution.h"
+#include "quant/base/message.h"
+#include "quant/file/atomic_file.h"
+#include "quant/file/json.h"
+#include "quant/plan/plan.h"
 #include "tools/run_options.h"
 
 namespace tare {

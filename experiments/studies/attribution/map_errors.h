@@ -26,7 +26,7 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/passes/sequences.h"
-#include "experiments/significance/mean_error.h"
+#include "experiments/significance/inference.h"
 #include "quant/file/json.h"
 
 namespace tare {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is refused is in captured_attribution_test.cc.
+// What is refused is in attribution_test.cc.
 #include "experiments/observe/captured/captured_layer.h"
 
 #include <gmock/gmock.h>
