@@ -10,7 +10,6 @@
 #include "experiments/model/config/config.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/studies/sweep/cells.h"
-#include "experiments/studies/sweep/shared_layers.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"

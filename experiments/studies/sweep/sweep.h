@@ -8,7 +8,7 @@
 // and one sweep with the same options merges all folders.
 //
 // A text's perplexity and its divergence under the same plan follow from the same passes, so their cells run together.
-// Layers before the first in which plans differ run once for them (shared_layers.h).
+// Layers before the first in which plans differ run once for them (cells.h).
 //
 // Several sweeps may share a folder, for example one per site: a cell that one has finished (such as 16 bits of a
 // model) does not run again, and tables show all comparable cells.
