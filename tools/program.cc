@@ -9,7 +9,7 @@
 #include <ranges>
 #include <utility>
 
-#include "experiments/report/chat/read_template.h"
+#include "experiments/report/drawing/interpreter.h"
 #include "quant/base/memory.h"
 #include "quant/file/files_of_run.h"
 #include "tools/command.h"

@@ -7,7 +7,7 @@
 #include <array>
 #include <ranges>
 
-#include "experiments/report/drawing/drawing.h"
+#include "experiments/report/drawing/interpreter.h"
 #include "experiments/report/figures/figures.h"
 #include "experiments/report/page/page.h"
 #include "quant/file/mapped_file.h"

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/report/drawing/drawing.h"
+#include "experiments/report/drawing/interpreter.h"
 #include "experiments/report/figures/figures.h"
 #include "experiments/report/input/material.h"
 #include "quant/base/message.h"

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/report/drawing/interpreter.h"
 
+#include <algorithm>
+#include <memory>
+#include <vector>
+
 #include <quickjs/quickjs.h>
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <vector>
-
+#include "experiments/text/utf8.h"
 #include "quant/base/message.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {
@@ -79,6 +82,20 @@ std::string Interpreter::Call(const char* function, std::initializer_list<std::s
     Fail("{}: got no end after {} steps, expected one; is there a loop without end?", where, steps_);
   }
   return Await(context_, result, where);
+}
+
+std::string Drawing::Svg(const std::string& name, const Json& specification) {
+  return interpreter_.Call("draw", {name, JsonText(specification), Embedded("figures/style.json")}, "figure " + name);
+}
+
+ChatWriter ReadChatTemplate(const std::string& source, const std::string& where) {
+  constexpr int64_t kSteps = 2000;  // up to four seconds, a hundred times what a long chat needs
+  RequireUtf8(source, where);
+  const std::shared_ptr<Interpreter> script(new Interpreter({"words.js", "values.js", "template.js"}, kSteps));
+  (void)script->Call("read", {source}, where);
+  return [script](const Json& names, const std::string& of_chat) {
+    return script->Call("write", {JsonText(names)}, of_chat);
+  };
 }
 
 }  // namespace tare

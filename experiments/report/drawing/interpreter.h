@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// An interpreter of JavaScript inside the program (QuickJS), without files and network.
+// An interpreter of JavaScript inside the program (QuickJS), without files and network, and what it runs: drawings and
+// chat templates.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "experiments/text/chat/chat_template.h"
 
 struct JSRuntime;
 struct JSContext;
@@ -33,5 +38,25 @@ class Interpreter {
 // Files that CMake embeds in the program (cmake/embed.cmake): "vega.js", "figures/bits.json", the page's style. A NUL
 // follows the last byte. Throws Error for an unknown name.
 std::string_view Embedded(std::string_view name);
+
+// Renders Vega-Lite specifications to SVG with Vega itself, in an interpreter inside the program. Needs no browser,
+// file or other program; a figure on the page and the same figure for a paper are byte-identical.
+class Drawing {
+ public:
+  Drawing() : interpreter_({"draw.js", "vega.js", "vega-lite.js"}) {}  // 0.1 s
+
+  // Draws the specification. Ids that the drawing defines (clips, gradients) start with `name`-, so that several
+  // drawings can share a page. Text and thin lines take the colour of the surrounding text. Throws Error if Vega
+  // refuses the specification or warns.
+  std::string Svg(const std::string& name, const nlohmann::ordered_json& specification);
+
+ private:
+  Interpreter interpreter_;
+};
+
+// Runs chat templates in an interpreter (words.js, values.js, template.js), which bounds their memory, time and depth.
+// Throws Error, with the template's line, for what is no part of Jinja that Tare reads; what it returns does for wrong
+// types, for unknown filters, tests and functions, and where a bound is met. Numbers are JavaScript's: 1.0 is 1.
+ChatWriter ReadChatTemplate(const std::string& source, const std::string& where);
 
 }  // namespace tare

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "experiments/report/drawing/drawing.h"
+#include "experiments/report/drawing/interpreter.h"
 #include "experiments/significance/inference.h"
 #include "experiments/tasks/task.h"
 #include "quant/base/message.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/report/drawing/drawing.h"
+#include "experiments/report/drawing/interpreter.h"
 #include "experiments/report/figures/figures.h"
 
 namespace tare {

@@ -39,7 +39,7 @@ class ChatTemplate {
   Json names_ = Json::object();      // its special tokens, and those of the last chat
 };
 
-// Who reads templates: the program, which has an interpreter (report/chat).
+// Who reads templates: the program, which has an interpreter (report/drawing).
 void OnChat(ChatWriter (*read)(const std::string& source, const std::string& where));
 
 }  // namespace tare

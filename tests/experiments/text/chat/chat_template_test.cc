@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/report/chat/read_template.h"
+#include "experiments/report/drawing/interpreter.h"
 #include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 
