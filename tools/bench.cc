@@ -10,7 +10,7 @@
 #include "experiments/bench/linear_bench.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
-#include "experiments/observe/outlier_report.h"
+#include "experiments/observe/full_observer.h"
 #include "experiments/table/table.h"
 #include "quant/base/parallel.h"
 #include "quant/file/output_folder.h"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "experiments/observe/statistics_report.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
@@ -241,6 +242,10 @@ void FullObserver::ObserveWeights(const Model& model) {
   }
   ObserveMatrices(Site::kLmHeadW, {}, {&model.head().stored(), 1});
   CloseSequences();
+}
+
+FullObserver OutlierObserver(const ModelConfig& config, int64_t skip_first) {
+  return FullObserver(SiteSelection::Parse(kOutlierSites, ModelSitesOf(config)), {}, {}, {}, skip_first);
 }
 
 ObservedSites FullObserver::Take() {

@@ -193,4 +193,7 @@ class FullObserver : public SiteVisitor {
   std::vector<std::unique_ptr<Worker>> workers_;  // one per thread
 };
 
+// Observes kOutlierSites alone (statistics_report.h).
+FullObserver OutlierObserver(const ModelConfig& config, int64_t skip_first = kSkipFirst);
+
 }  // namespace tare

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON of figures, maps, kinds and layers, reports of whole models, lines of records, the table, its legend and CSV.
-#include "experiments/observe/outlier_report.h"
+#include "experiments/observe/statistics_report.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "experiments/model/config/family.h"
 #include "experiments/model/plan_run.h"
-#include "experiments/observe/statistics_report.h"
 #include "experiments/table/table.h"
 #include "quant/base/message.h"
+#include "quant/file/checked_lines.h"
 #include "quant/file/json.h"
 
 namespace tare {
@@ -150,10 +151,6 @@ Json OutlierJson(const StatisticsSet& set, const ModelConfig& c, const std::stri
     }
   }
   return json;
-}
-
-FullObserver OutlierObserver(const ModelConfig& config, int64_t skip_first) {
-  return FullObserver(SiteSelection::Parse(kOutlierSites, ModelSitesOf(config)), {}, {}, {}, skip_first);
 }
 
 std::string OutlierLine(const Json& key, const Json& figures) {

@@ -7,7 +7,6 @@
 #include <ranges>
 #include <set>
 
-#include "experiments/observe/outlier_report.h"
 #include "experiments/table/table.h"
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows a statistics file: rows of one site as JSON (tare.stats.site/2), CSV and text, and an overview of all sites.
+// Shows a statistics file: rows of one site as JSON (tare.stats.site/2), CSV and text, and an overview of all sites; the
+// differences of two files (statistics_diff.cc); and outliers (outlier_report.cc).
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "quant/observe/statistics_set.h"
 
 namespace tare {
+
+struct ModelConfig;
+struct RecordKind;
 
 // {"schema": "tare.stats.site/2", "site": ..,
 //  "rows": [{"layer", "head", "map", "from", "count", "absmax", "mean", "variance", "kurtosis",
@@ -75,5 +81,39 @@ std::string DiffTable(const nlohmann::ordered_json& diff, std::optional<size_t> 
 // of kurtosis: of all positions, with layers, heads and maps together, at the sites that both have.
 std::vector<std::string> SideSentences(const StatisticsSet& a, const std::string& name_a, const StatisticsSet& b,
                                        const std::string& name_b);
+
+// The figures of the Differential Transformer's table 5 from one model's statistics, as JSON (tare.stats/3), and of
+// several models side by side, of these sites.
+inline constexpr const char* kOutlierSites = "attn_logits,layer_out";
+
+// The outliers of a site, merged over layers, heads or maps left empty; of all positions or of the rest.
+OutlierStatistics OutliersAt(const std::map<SiteKey, SiteStatistics>& sites, Site site, std::optional<int> layer = {},
+                             std::optional<int> head = {}, std::optional<int> map = {});
+
+// {"schema": "tare.stats/3", "model", .., "tokens": N,
+//  "from": 0,
+//  "attn_logits": {"count", "absmax", "median", "top1", ..},
+//  "layer_out": {..},
+//  "maps": [..],
+//  "kinds": [{"kind": "window", "layers": [0, 2], "count", ..}],
+//  "layers": [{"layer", "attn_logits", "layer_out", "heads": [{"head", "map", ..}], "maps": [..]}],
+//  "top": {..},
+//  "rest": {"from": 1, "attn_logits", "layer_out", "maps", "layers", "top"}}
+//
+// from: the first position of a sequence that counts; without a rest, "rest" is missing. topK is the K-th largest |x|,
+// null if there were fewer values, as the other figures of none. kinds: attention logits by what the layers' queries
+// see (window, full, shared; no rotary), where layers differ.
+nlohmann::ordered_json OutlierJson(const StatisticsSet& set, const ModelConfig& config, const std::string& model);
+
+// A line of outliers.jsonl: a model's figures, and the key of what they were measured on.
+std::string OutlierLine(const nlohmann::ordered_json& key, const nlohmann::ordered_json& figures);
+// The kind of these lines: records with "key" and "figures".
+RecordKind OutlierRecords();
+
+// The table for people, and as comma-separated values: a row per model and site, per map of a differential model, and
+// in the table per kind of attention; all positions first, then from position N on. OutlierLegend explains the table.
+std::string OutlierTable(const std::vector<nlohmann::ordered_json>& models);
+std::string OutlierLegend(const std::vector<nlohmann::ordered_json>& models);
+std::string OutlierCsv(const std::vector<nlohmann::ordered_json>& models);
 
 }  // namespace tare

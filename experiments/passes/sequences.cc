@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <list>
 #include <mutex>
-#include <numeric>
 
 #include "quant/base/message.h"
 #include "quant/file/sha256.h"

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/significance/mean_error.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <numeric>
 
-#include "experiments/significance/inference.h"
 #include "quant/base/message.h"
 
 namespace tare {

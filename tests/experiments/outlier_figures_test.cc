@@ -9,7 +9,8 @@
 #include <random>
 #include <tuple>
 
-#include "experiments/observe/outlier_report.h"
+#include "experiments/observe/full_observer.h"
+#include "experiments/observe/statistics_report.h"
 #include "quant/base/parallel.h"
 
 namespace tare::outlier_figures_test {

@@ -7,7 +7,6 @@
 #include <map>
 #include <ranges>
 
-#include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
 #include "experiments/significance/inference.h"

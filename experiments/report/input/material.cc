@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "experiments/observe/outlier_report.h"
+#include "experiments/observe/statistics_report.h"
 #include "quant/base/message.h"
 #include "quant/file/hdf5.h"
-#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "quant/file/sha256.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "experiments/model/config/config.h"
-#include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_job.h"
+#include "experiments/observe/statistics_report.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/tasks/divergence.h"
 #include "quant/base/message.h"

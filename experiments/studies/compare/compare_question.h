@@ -37,7 +37,7 @@ std::string AttributedPlan(const SweepOptions& options, const std::string& asked
 // anything runs, for a plan that cannot be cut, and for windows that outliers or divergence cannot use.
 std::vector<ModelAttribution> AskBoth(const SweepOptions& compare, const std::string& plan, int64_t tokens);
 
-// The outliers of the models on the first text (experiments/observe/outlier_report.h). Each model is a line of
+// The outliers of the models on the first text (experiments/observe/statistics_report.h). Each model is a line of
 // outliers.jsonl in the folder, with the key of what it was measured on, and is not measured again.
 
 // The lines of an earlier run; damaged ones are left out, with a notice. Throws Error for a file of something else.

@@ -9,7 +9,7 @@
 //   items     s(d) / sqrt(n)   Bonett and Price                  McNemar's, mid-p
 //   drops     of a difference of drops where kFewestOfDrops items differ or more, as windows (independent units)
 //   windows   significance/mean_error.h gives all three, of paired runs; and samples, where items share some
-//             (tasks/groups.h)
+//             (tasks/task.h)
 //
 // p_holm is Holm's over the changes of each task's primary figure (TaskKind::figures), or over their differences of
 // drops; other figures have no p_holm. A divergence cannot be 0, so that it changed from 0 has no p. One pair of models

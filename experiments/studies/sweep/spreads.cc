@@ -12,7 +12,6 @@
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
-#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "quant/plan/presets.h"

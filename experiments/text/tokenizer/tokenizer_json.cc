@@ -8,7 +8,6 @@
 
 #include "experiments/text/tokenizer/characters.h"
 #include "experiments/text/tokenizer/steps.h"
-#include "experiments/text/tokenizer/text_to_words.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/message.h"
 

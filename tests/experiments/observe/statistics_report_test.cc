@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Output for programs and people, from a few values set by hand.
 #include "experiments/observe/statistics_report.h"
-#include "experiments/observe/outlier_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
