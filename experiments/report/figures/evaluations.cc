@@ -74,15 +74,7 @@ void AddGroups(const std::string& subject, const std::string& items, const std::
 }  // namespace
 
 std::vector<FigureData> Losses(const Material& material) {
-  FigureData figure{
-      .name = "losses",
-      .title = "Loss by position",
-      .caption =
-          "Negative log-likelihood, nats per token, by the number of context tokens (powers of two, log scale); bars "
-          "are one standard error either way, over windows, where there are enough. n: tokens, in the table.",
-      .table = Titled({"of: model, plan", "first: context from (tokens)", "last: to", "loss: loss (nats)",
-                       "error: standard error", "low: less one error", "high: plus one error", "n: tokens"}),
-      .drawn = {"loss"}};
+  FigureData figure = FigureOfKind("losses");
   material.ForEach("tare.eval/1", [&](const Json& json) {
     for (const auto& [name, task] : json.at("tasks").items()) {
       if (task.contains("by_position")) AddLosses(json, name, task, figure);
@@ -92,14 +84,7 @@ std::vector<FigureData> Losses(const Material& material) {
 }
 
 std::vector<FigureData> Positions(const Material& material) {
-  FigureData figure{.name = "positions",
-                    .title = "Divergence by position",
-                    .caption =
-                        "KL divergence from the unquantized model, nats per token, by the number of context tokens "
-                        "(powers of two, log scale). n: tokens, in the table.",
-                    .table = Titled({"of: model, plan", "first: context from (tokens)", "last: to",
-                                     "kld: divergence (nats)", "perplexity_ratio: perplexity ratio", "n: tokens"}),
-                    .drawn = {"kld"}};
+  FigureData figure = FigureOfKind("positions");
   material.ForEach("tare.eval/1", [&](const Json& json) {
     for (const auto& [name, task] : json.at("tasks").items()) {
       if (task.contains("by_context")) AddTask(json, task, figure);
@@ -109,11 +94,7 @@ std::vector<FigureData> Positions(const Material& material) {
 }
 
 std::vector<FigureData> Needles(const Material& material) {
-  FigureData figure{.name = "needles",
-                    .title = "Needles found by depth and length",
-                    .table = Titled({"panel: model, plan, items", "depth", "length", "acc: share found", "low: from",
-                                     "high: to", "n: items"}),
-                    .drawn = {"acc"}};
+  FigureData figure = FigureOfKind("needles");
   material.ForEach("tare.eval/1", [&](const Json& json) {
     for (const auto& [name, task] : json.at("tasks").items()) {
       const std::string items = name.substr(name.find(':') + 1);

@@ -124,6 +124,16 @@ Table Titled(const std::vector<std::string>& columns) {
   return table;
 }
 
+FigureData FigureOfKind(const std::string& kind) {
+  const Json words = Json::parse(Embedded("figures/" + kind + ".json")).at("usermeta");
+  const auto list = [&](const char* key) { return words.value(key, std::vector<std::string>()); };
+  return {.name = kind,
+          .title = words.value("title", ""),
+          .caption = Listed(list("caption"), " "),
+          .table = Titled(list("columns")),
+          .drawn = list("drawn")};
+}
+
 std::vector<FigureData> WithRows(std::vector<FigureData> figures) {
   std::erase_if(figures, [](const FigureData& figure) { return figure.table.rows.empty(); });
   for (size_t i = 1; i < figures.size(); ++i) figures[i].name += Formatted(":{}", i + 1);
@@ -163,6 +173,7 @@ std::vector<std::string> MissingOf(const FigureData& figure) {
 
 Json SpecificationOf(const FigureData& figure) {
   Json specification = Json::parse(Embedded("figures/" + figure.Kind() + ".json"));
+  specification.erase("usermeta");
   if (specification.contains("concat")) specification["concat"] = PanelsOf(specification, figure);
   Order(specification, "", figure);  // after the placeholders: a model's name may look like one
   specification["data"] = {{"values", figure.table.rows}};

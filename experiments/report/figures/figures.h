@@ -34,6 +34,8 @@ struct FigureData {
 // A table of these columns, each by its name and its title on the page: "low: from"; "model" is both.
 Table Titled(const std::vector<std::string>& columns);
 
+// A figure of the kind without rows: its words, columns and what is drawn, as far as KIND.json has them in "usermeta".
+FigureData FigureOfKind(const std::string& kind);
 // `otherwise` for null.
 inline double NumberOr(const Json& json, const char* key, double otherwise) {
   return json.at(key).is_null() ? otherwise : json[key].get<double>();

@@ -213,10 +213,7 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
   });
   if (all.empty()) return {};
   std::ranges::stable_sort(all, {}, &Largest::site);  // logits first
-  FigureData figure{.name = "largest",
-                    .title = "Largest magnitudes by layer",
-                    .table = Titled({"site", "model", "layer", "figure", "magnitude: |x|", "n: values"}),
-                    .drawn = {"magnitude"}};
+  FigureData figure = FigureOfKind("largest");
   for (const Largest& one : all) {
     figure.table.Add({one.site, one.model, one.layer, "largest", NumberOrNull(one.largest.size), one.count});
     figure.table.Add({one.site, one.model, one.layer, "median", NumberOrNull(one.median), one.count});
@@ -225,11 +222,6 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
       figure.table.Add(
           {one.site, one.model, one.layer, Formatted("largest from {}", one.from), one.rest.size, nullptr});
   }
-  figure.caption =
-      "Largest and median magnitude of attention logits (scaled, before the softmax) and of hidden states after each "
-      "layer, of statistics files also of the input of linear layers with the largest max/median (of a layer); no "
-      "unit; the median to within 0.4 %. All positions count; for `largest from N` those of every sequence "
-      "from position N on, and without that line they have the same largest. n: in the table.";
   figure.findings = FindingsOf(all, &Largest::largest, "The");
   AddFindingsOfRest(all, figure.findings);
   for (const ModelStatistics& other : material.statistics | std::views::drop(1)) {
@@ -245,14 +237,7 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
 }
 
 std::vector<FigureData> Histograms(const Material& material) {
-  FigureData figure{
-      .name = "histograms",
-      .title = "Magnitudes and the codes' grid",
-      .caption =
-          "Share of values by magnitude (no unit), in steps of a quarter of an octave, all layers, heads and positions "
-          "together; values below 2^-16 of the largest are in the first step. Below: the values of 8, 6 and 4-bit "
-          "codes, with one scale for all. n: in the table.",
-      .table = Titled({"site", "model", "kind", "magnitude", "share", "n: values"})};
+  FigureData figure = FigureOfKind("histograms");
   for (const Site site : {Site::kAttnLogits, Site::kLayerOut}) {
     for (const ModelStatistics& of : material.statistics)
       AddSite(std::string(Name(site)), of.model, OutliersAt(of.set.sites, site), figure);

@@ -245,18 +245,7 @@ std::vector<FigureData> Maps(const Material& material) {
 }
 
 std::vector<FigureData> ErrorsOfMaps(const Material& material) {
-  FigureData figure{
-      .name = "map_errors",
-      .title = "Errors of maps",
-      .caption =
-          "|P^ - P| / |P| of each attention map P that a plan changes to P^, over all heads and rows of a layer, each "
-          "layer run on exact inputs; difference: the same of the maps' difference. Share in common: of both maps' "
-          "errors, what their difference cancels, with a 95 % interval over windows. n: positions, in the table.",
-      .table =
-          Titled({"panel: model, plan", "layer", "map", "error: error / norm", "logit_rms: logits (RMS)",
-                  "shiftless_rms: no shift (RMS)", "exp_bias: exp bias", "half_variance: variance / 2", "peak",
-                  "peak_formula: peak by formula", "common: share in common", "low: from", "high: to", "n: positions"}),
-      .drawn = {"error"}};
+  FigureData figure = FigureOfKind("map_errors");
   material.ForEach("tare.maps/1", [&](const Json& run) {
     for (const Json& plan : run.at("plans")) AddPlan(run, plan, figure);
   });

@@ -126,14 +126,7 @@ void AddVersion(const SweepFigure& row, FigureData& figure) {
 }
 
 FigureData FigureOfVersions(const Sweep& sweep) {
-  FigureData figure{
-      .name = "methods",
-      .title = "What quantized files lose, against their bits",
-      .table =
-          Titled({"panel: task, figure", "model: file", "plan: plan as stored", "method", "calibration: calibrated on",
-                  "quantized_bits: bits per weight of quantized matrices", "bits: bits per weight of all tensors",
-                  "megabytes: MB", "value", "change", "low: from", "high: to", "verdict", "windows", "n"}),
-      .drawn = {"change"}};
+  FigureData figure = FigureOfKind("methods");
   std::vector<SweepFigure> drawn;
   std::string source;
   for (const SweepFigure& row : sweep.Figures()) {

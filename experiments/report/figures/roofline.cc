@@ -118,16 +118,7 @@ Columns<Kernel> KernelColumns() {
 }  // namespace
 
 std::vector<FigureData> RooflineOfKernels(const Material& material) {
-  FigureData figure{
-      .name = "roofline",
-      .title = "Kernels and their rooflines",
-      .caption =
-          "Operations needed per second against operations needed per byte read or written. The roof of each kernel "
-          "(end of its bar) is the limit measured in the same run: the machine's products of the kernel's type, or "
-          "reading its memory; for decoding, reading the cache alone; none: it moved while the kernel ran. Both axes "
-          "are logarithmic. n: the median call. Spread: of the calls, (largest - smallest) / median. x oneDNN: the "
-          "time of oneDNN's fastest kernel on the same tensors over this one's.",
-      .drawn = {"speed"}};
+  FigureData figure = FigureOfKind("roofline");
   std::vector<Kernel> all;
   material.ForEach("tare.bench/1", [&](const Json& json) {
     for (Kernel& kernel : KernelsOf(json)) all.push_back(std::move(kernel));

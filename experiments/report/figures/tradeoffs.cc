@@ -104,17 +104,7 @@ std::string FindingOf(const RowsOfModel& frontier) {
 }
 
 FigureData FigureOf(const Sweep& sweep) {
-  FigureData figure{
-      .name = "caches",
-      .title = "Keys and values: divergence against bits",
-      .caption =
-          "KL divergence from the unquantized model, nats per token (log), against the bits per value that a cache of "
-          "these keys and values takes, with its scales. Bars are 95 % intervals, by window. Lines join the "
-          "plans that no plan of fewer or equally many bits beats; neighbours on them were not tested against each "
-          "other. n: predicted tokens.",
-      .table = Titled({"panel: task", "model", "plan", "key_bits: bits per key value", "value_bits: bits per value",
-                       "bits: mean bits", "kld: divergence (nats)", "low: from", "high: to", "n: tokens"}),
-      .drawn = {"kld"}};
+  FigureData figure = FigureOfKind("caches");
   for (const SweepFigure& row : sweep.Figures()) AddRow(row, figure);
   return figure;
 }
@@ -179,15 +169,7 @@ void AddSearch(const Json& json, FigureData& figure) {
 }  // namespace
 
 std::vector<FigureData> ErrorAgainstBits(const Material& material) {
-  FigureData figure{
-      .name = "error",
-      .title = "Error against bits",
-      .caption =
-          "Signal-to-quantization-noise ratio, 10 log10(sum x^2 / sum (x - y)^2) in dB (higher is better), against "
-          "bits per value, including the scales of groups and blocks; all layers, heads and positions of a site "
-          "together. n: in the table.",
-      .table = Titled({"site", "model", "format", "bits: bits per value", "sqnr: SQNR (dB)", "n: values"}),
-      .drawn = {"sqnr"}};
+  FigureData figure = FigureOfKind("error");
   for (const ModelStatistics& of : material.statistics) {
     const Json sites = OverviewSqnrJson(of.set, 0);
     for (const std::string_view site : kShown) {
@@ -226,16 +208,7 @@ std::vector<FigureData> CachesAgainstBits(const Material& material) {
 }
 
 std::vector<FigureData> Frontiers(const Material& material) {
-  FigureData figure{.name = "frontier",
-                    .title = "The cheapest plans within a loss",
-                    .caption =
-                        "KL divergence from the unquantized model, nats per token, against the mean bits of all "
-                        "searched operands. Predicted: the sum of what the parts lose alone; measured: the loss of the "
-                        "whole plan, with 95 % intervals, paired by window; allowed: the limit of --within. n: the "
-                        "measured steps, in the table with their plans.",
-                    .table = Titled({"panel: model", "kind", "step", "bits: bits per operand",
-                                     "loss: divergence (nats)", "low: from", "high: to", "plan"}),
-                    .drawn = {"bits", "loss"}};
+  FigureData figure = FigureOfKind("frontier");
   material.ForEach("tare.search/1", [&](const Json& json) { AddSearch(json, figure); });
   return WithRows({figure});
 }
