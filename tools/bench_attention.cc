@@ -7,7 +7,7 @@
 
 #include "experiments/bench/attention_bench.h"
 #include "experiments/bench/decode_bench.h"
-#include "experiments/observe/captured/captured_layer.h"
+#include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/plan/cache_plan.h"
 #include "kernels/product/read_ahead.h"
 #include "kernels/product/tile_product.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of an array, CapturedLayer, and ForCapturedLayers.
-#include "experiments/observe/captured/captured_layer.h"
+#include "experiments/observe/captured/captured_statistics.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,10 +3,12 @@
 // work is a file; weights come from the first.
 //
 // The loss of attention's output (output_error_*) is not measured, because it needs more than the site's own values.
-// cancellation needs both the maps (probs, with "maps") and the difference.
+// cancellation needs both the maps (probs, with "maps") and the difference. And a layer's attention, from its q, k and v
+// (captured_layer.cc).
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,9 +17,12 @@
 #include <vector>
 
 #include "experiments/arrays/array_file.h"
+#include "experiments/model/layer_attention.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/plan/model_sites.h"
+#include "experiments/plan/resolved_plan.h"
+#include "experiments/significance/mean_error.h"
 #include "kernels/attention/heads.h"
 #include "quant/file/sha256.h"
 #include "quant/plan/site.h"
@@ -188,5 +193,52 @@ class CapturedStream {
   CapturedIntake intake_;
   std::unique_ptr<FullObserver> observer_;  // made with the first batch, when the sites are known
 };
+
+// Attention of one layer of another program: q, k and v of a captured file, for plans, kernels and maps, with the
+// output that they give in f32. A captured head_out must agree with it: then heads, scale, lambda and mask are right.
+class CapturedLayer {
+ public:
+  // first_sequence: of the file, in the whole input. Throws Error, naming file, layer and array, where there is no q, k
+  // or v, where they do not fit the heads, for values that are not finite, and where a captured head_out is another.
+  CapturedLayer(const CapturedFile& file, const CapturedLayout& layout, int layer, size_t first_sequence);
+  CapturedLayer(CapturedLayer&&) = default;
+
+  int layer() const { return layer_; }
+  const std::string& where() const { return where_; }  // "c.safetensors: layer 0", with the file's path
+  // The tokens of all sequences, without padding, one after another; dense.
+  const AttentionProblem& problem() const { return problem_; }
+  const std::vector<AttentionSequence>& sequences() const { return sequences_; }  // none is empty
+
+  // Shows one of the sequences under a plan to an observer, as the only one of its batch.
+  void Show(const AttentionSequence& sequence, SimulatedAttention& run, SiteVisitor& observer);
+  // The output, [R][output heads][width], until the next call of any of these.
+  const std::vector<float>& Under(SimulatedAttention& run);
+  const std::vector<float>& Executed(const ExecutedPlan& plan);
+  // Appends each sequence's sums of squares: of the output's differences from that in f32, and of that.
+  void AddLosses(const std::vector<float>& output, WindowLosses& losses) const;
+
+ private:
+  const CapturedArray* Find(const CapturedFile& file, Site site) const;
+  HeadsView<const float> Take(const CapturedFile& file, Site site);
+  void CheckMaps(const CapturedLayout& layout) const;
+  void SetLambda(const CapturedFile& file, const CapturedAttention& how);
+  void CheckOutput(const CapturedFile& file) const;
+
+  int layer_;
+  std::string where_;
+  std::map<Site, std::vector<float>> rows_;
+  std::vector<OutputHead> table_;
+  std::vector<AttentionSequence> sequences_;
+  std::vector<float> out_, exact_;
+  AttentionProblem problem_;
+};
+
+// The mean of the losses. Throws Error, starting with `where`, for an output of zeros.
+double MeanOf(const WindowLosses& losses, const std::string& where);
+
+// Calls use with each layer of each file that has q, and with all such layers of the file, ascending. Throws Error for
+// a file without q.
+void ForCapturedLayers(const CapturedInput& input, const Progress& progress,
+                       const std::function<void(CapturedLayer& attention, const std::vector<int>& layers)>& use);
 
 }  // namespace tare

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is refused is in attribution_test.cc.
-#include "experiments/observe/captured/captured_layer.h"
+#include "experiments/observe/captured/captured_statistics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
