@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/tasks/divergence.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/tasks/documents.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 #include "experiments/passes/sequences.h"
 #include "experiments/tasks/items/lines.h"
 #include "experiments/tasks/perplexity.h"
+#include "experiments/text/chat/chat_template.h"
 #include "experiments/text/tokenizer/text_to_words.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/message.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/tasks/generated.h"
+#include "experiments/tasks/choice.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,7 +9,6 @@
 #include "experiments/passes/sequences.h"
 #include "experiments/significance/mean_error.h"
 #include "experiments/tasks/classify.h"
-#include "experiments/tasks/divergence.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"

@@ -58,7 +58,7 @@ struct FigureKeys {
 
 inline constexpr int64_t kAnswerTokens = 128;  // of an answer at most, if neither its item nor an option says
 
-// How answers are generated (tasks/generated.h), where the command line says more than their items.
+// How answers are generated (tasks/choice.h), where the command line says more than their items.
 struct AnswerOptions {
   int64_t tokens = 0;                 // at most; 0: what the item says
   std::optional<double> temperature;  // empty: the item's own, else 0, the likeliest token

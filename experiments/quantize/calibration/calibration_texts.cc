@@ -5,8 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/tasks/documents.h"
 #include "experiments/tasks/items/lines.h"
+#include "experiments/tasks/perplexity.h"
+#include "experiments/text/chat/chat_template.h"
 #include "quant/base/message.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/sha256.h"

@@ -188,6 +188,7 @@ Json AttributionPairJson(const std::vector<AttributionPair>& pairs);
 //   nmse    sum (o^ - o)^2 / sum o^2
 //
 // 1e-4 is a relative error of 1 %; independent errors of sites add up. Units of its errors are sequences.
+
 // How q, k and v were read: sequences, their tokens, heads, width and maps. Throws Error where heads do not fit.
 Json ReadAs(const CapturedInput& input);
 

@@ -7,7 +7,7 @@
 #include "experiments/observe/statistics_job.h"
 #include "experiments/observe/statistics_report.h"
 #include "experiments/passes/sequences.h"
-#include "experiments/tasks/divergence.h"
+#include "experiments/tasks/perplexity.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"

@@ -11,7 +11,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/tasks/divergence.h"
 #include "experiments/tasks/perplexity.h"
 #include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"

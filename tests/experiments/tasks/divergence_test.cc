@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every token against the definitions in double, from the logits of two forward passes; no divergence from itself; the
 // figures of a result. By hand on few tokens; contexts by powers of two.
-#include "experiments/tasks/divergence.h"
+#include "experiments/tasks/perplexity.h"
 
 #include <cmath>
 

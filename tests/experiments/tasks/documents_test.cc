@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Figures against what lm-evaluation-harness logged with transformers (tests/data/harness).
 // In the released build alone: it computes the embedded pair's figures, ten times as long under sanitizers.
-#include "experiments/tasks/documents.h"
+#include "experiments/tasks/perplexity.h"
 
 #include <cmath>
 

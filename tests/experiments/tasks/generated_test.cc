@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers are those of Generate, token by token; figures are worked by hand.
 // In the released build alone: it computes the embedded pair's figures, ten times as long under sanitizers.
-#include "experiments/tasks/generated.h"
+#include "experiments/tasks/choice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

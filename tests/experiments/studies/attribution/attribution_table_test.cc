@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "experiments/tasks/divergence.h"
+#include "experiments/tasks/perplexity.h"
 #include "tests/support/sweep_cells.h"
 
 namespace tare::attribution_table_test {

@@ -5,7 +5,7 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/studies/sweep/cells.h"
-#include "experiments/tasks/divergence.h"
+#include "experiments/tasks/perplexity.h"
 #include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/sha256.h"

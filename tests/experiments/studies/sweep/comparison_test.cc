@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/tasks/divergence.h"
+#include "experiments/tasks/perplexity.h"
 #include "quant/base/message.h"
 #include "tests/support/sweep_cells.h"
 

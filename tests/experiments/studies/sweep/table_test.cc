@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/tasks/divergence.h"
+#include "experiments/tasks/perplexity.h"
 #include "quant/base/message.h"
 #include "tests/support/sweep_cells.h"
 
