@@ -15,10 +15,7 @@
 namespace tare {
 namespace {
 
-constexpr std::string_view kOnPage[] = {"attn_logits.absmax", "attn_logits.kurtosis",     "probs.entropy",
-                                        "probs.sink_mass",    "difference.negative_mass", "difference.cancellation"};
-
-// A measure in words, for "The largest WORDS is ...", and how it follows from the values.
+// A measure that is on the page, in words, for "The largest WORDS is ...", and how it follows from the values.
 struct MeasureWords {
   std::string_view measure, words, definition;
 };
@@ -56,7 +53,7 @@ FigureData& FigureNamed(const std::string& measure, std::vector<FigureData>& fig
                  .title = Capitalized(WordsOf(measure).words) + " by layer and head",
                  .table = Titled({"panel: model", "layer", "head", "value: " + measure, "n: values"}),
                  .drawn = {"value"},
-                 .on_page = std::ranges::contains(kOnPage, measure)});
+                 .on_page = std::ranges::contains(kWords, measure, &MeasureWords::measure)});
 }
 
 // Where each panel has its largest. That of logits is said of the figure of largest magnitudes.
@@ -239,7 +236,7 @@ std::vector<FigureData> Maps(const Material& material) {
     AddFindings(figure, measure);
   }
   std::ranges::stable_sort(figures, std::less(), [](const FigureData& f) {
-    return std::ranges::find(kOnPage, std::string_view(f.name).substr(5)) - std::ranges::begin(kOnPage);
+    return std::ranges::find(kWords, std::string_view(f.name).substr(5), &MeasureWords::measure) - kWords;
   });
   return figures;
 }
