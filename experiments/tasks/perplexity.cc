@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
 #include "experiments/passes/sequences.h"
 #include "experiments/significance/mean_error.h"
@@ -242,8 +241,6 @@ constexpr TaskKind kPerplexityTask{.name = "perplexity",
                                    .what = "perplexity of a text, or of token IDs",
                                    .read = ReadPerplexity,
                                    .figures = kPerplexityFigures,
-                                   .count = "tokens",
-                                   .unit = "token",
                                    .convention = PerplexityConvention,
                                    .how = HowPerplexity,
                                    .by_position = "by_position",
@@ -278,8 +275,6 @@ constexpr TaskKind kLongPerplexityTask{.name = "longppl",
                                        .what = "perplexity of tokens that need a long context",
                                        .read = ReadLongPerplexity,
                                        .figures = kLongFigures,
-                                       .count = "tokens",
-                                       .unit = "token",
                                        .convention = LongPerplexityConvention,
                                        .how = HowLongPerplexity,
                                        .by_position = "by_position",

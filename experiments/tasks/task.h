@@ -120,8 +120,8 @@ struct TaskKind {
   // One is the task's primary one, on which it is judged (Figures::Primary): of all figures only primary ones are
   // hypotheses of Holm's family, with stars; the others have intervals.
   std::span<const FigureKeys> figures;
-  const char* count;  // key of the number of tokens or items behind the figures
-  const char* unit;   // what it counts, in the singular: "token"
+  const char* count = "tokens";  // key of the number of tokens or items behind the figures
+  const char* unit = "token";    // what it counts, in the singular
   // The settings that the figures depend on besides model, plan, file and limit; null if nothing.
   Json (*convention)(const WindowOptions& windows) = nullptr;
   // How answers are generated, on which their figures depend; null of tasks without.

@@ -66,8 +66,6 @@ Json ItemWriter::Write(const MadeItem& item) {
   return json;
 }
 
-std::string Listed(const std::vector<std::string>& parts) { return Listed(parts, ", ", {}, " and "); }
-
 std::vector<std::string_view> Haystack::WordsOf(std::string_view text, const std::string& where) {
   RequireUtf8(text, where);
   std::vector<std::string_view> words;

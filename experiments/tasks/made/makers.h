@@ -90,9 +90,6 @@ class ItemWriter {
   std::map<size_t, Dealer> places_;  // by number of endings
 };
 
-// "a", "a and b", "a, b and c".
-std::string Listed(const std::vector<std::string>& parts);
-
 // Consecutive words of a text that fill a number of tokens.
 class Haystack {
  public:

@@ -201,7 +201,7 @@ class NeedleMaker {
     return numbers;
   }
 
-  std::string AnswerTo(const Sentences& sentences, size_t group) const { return Listed(NumbersOf(sentences, group)); }
+  std::string AnswerTo(const Sentences& sentences, size_t group) const { return Listed(NumbersOf(sentences, group), ", ", {}, " and "); }
 
   std::vector<std::string> WrongOf(const Sentences& sentences, size_t asked) {
     std::vector<std::string> wrong;
@@ -224,7 +224,7 @@ class NeedleMaker {
     for (size_t r = question_.questions; r-- > asked;) {
       const auto first = sentences.names.begin() + static_cast<ptrdiff_t>(r * question_.names);
       const std::vector<std::string> names(first, first + static_cast<ptrdiff_t>(question_.names));
-      text += Replaced(question_.templates.question, "{name}", Listed(names));
+      text += Replaced(question_.templates.question, "{name}", Listed(names, ", ", {}, " and "));
       if (r > asked) text += " " + AnswerTo(sentences, r);
     }
     return text;

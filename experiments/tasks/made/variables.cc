@@ -62,7 +62,7 @@ MadeItem Asked(const VariableQuestion& question, const std::vector<Chain>& chain
   const Chain& chain = chains[0];
   if (question.grid.answers == AnswerForm::kTargets)
     return {.context = Formatted("\n Find all variables that have the value {}. They are", chain.value),
-            .answer = Listed(chain.names),
+            .answer = Listed(chain.names, ", ", {}, " and "),
             .listed = chain.names};
   MadeItem item{.context = Formatted("\n What is the value of VAR {}? It is", chain.names.back()),
                 .answer = chain.value};
