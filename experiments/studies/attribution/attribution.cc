@@ -10,7 +10,6 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/plan_run.h"
-#include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/plan/resolved_plan.h"
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"

@@ -11,7 +11,6 @@
 #include <tuple>
 
 #include "experiments/model/config/family.h"
-#include "experiments/observe/captured/captured_statistics.h"
 #include "quant/base/integers.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"

@@ -201,7 +201,9 @@ class NeedleMaker {
     return numbers;
   }
 
-  std::string AnswerTo(const Sentences& sentences, size_t group) const { return Listed(NumbersOf(sentences, group), ", ", {}, " and "); }
+  std::string AnswerTo(const Sentences& sentences, size_t group) const {
+    return Listed(NumbersOf(sentences, group), ", ", {}, " and ");
+  }
 
   std::vector<std::string> WrongOf(const Sentences& sentences, size_t asked) {
     std::vector<std::string> wrong;

@@ -7,7 +7,6 @@
 #include <unordered_map>
 
 #include "experiments/text/tokenizer/characters.h"
-#include "experiments/text/tokenizer/steps.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/json.h"

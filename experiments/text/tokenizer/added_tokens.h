@@ -76,6 +76,7 @@ class AddedTokens {
   std::vector<Segment> SplitNormalized(std::string_view text) const { return Split(text, {&normalized_, 1}); }
 
   const std::map<int32_t, AddedToken>& tokens() const { return tokens_; }
+  int32_t ids() const { return tokens_.empty() ? 0 : tokens_.rbegin()->first + 1; }  // one more than the largest
 
  private:
   std::vector<Segment> Split(std::string_view text, std::span<const PrefixIndex> searches) const;

@@ -6,7 +6,7 @@
 #include <queue>
 
 #include "experiments/text/tokenizer/characters.h"
-#include "experiments/text/tokenizer/steps.h"
+#include "experiments/text/tokenizer/text_to_words.h"
 
 namespace tare::pipeline {
 namespace {

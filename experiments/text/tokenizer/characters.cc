@@ -18,7 +18,7 @@
 #include <unicode/utext.h>
 #include <unicode/utf8.h>
 
-#include "experiments/text/tokenizer/steps.h"
+#include "experiments/text/tokenizer/text_to_words.h"
 #include "quant/base/message.h"
 
 namespace tare::pipeline {

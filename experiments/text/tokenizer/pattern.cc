@@ -10,7 +10,6 @@
 #include <pcre2.h>
 #include <unicode/uchar.h>
 
-#include "experiments/text/tokenizer/steps.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
 

@@ -2,7 +2,6 @@
 // What decides whether texts may be cut, the place of a cut, and calls to the library.
 #include "experiments/text/tokenizer/sentencepiece_tokenizer.h"
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -133,10 +132,6 @@ const SentencePieceTokenizer::Part& SentencePieceTokenizer::After() const {
 }
 
 int32_t SentencePieceTokenizer::pieces() const { return first_.processor->GetPieceSize(); }
-
-int32_t SentencePieceTokenizer::vocabulary() const {
-  return std::max(pieces(), added_.tokens().empty() ? 0 : added_.tokens().rbegin()->first + 1);
-}
 
 std::string SentencePieceTokenizer::Piece(int32_t id) const {
   if (const auto added = added_.tokens().find(id); added != added_.tokens().end()) return added->second.content;

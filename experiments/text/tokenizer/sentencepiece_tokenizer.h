@@ -6,6 +6,7 @@
 // changes no id, so that memory does not grow with the text; otherwise a text is encoded whole.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -55,7 +56,7 @@ class SentencePieceTokenizer : public TokenizerModel {
   std::vector<int32_t> Encode(std::string_view text) const override;
   std::string Decode(const std::vector<int32_t>& ids) const override;
   std::string Piece(int32_t id) const override;
-  int32_t vocabulary() const override;
+  int32_t vocabulary() const override { return std::max(pieces(), added_.ids()); }
   std::vector<int32_t> before() const override { return around_.before; }
   std::vector<int32_t> after() const override { return around_.after; }
 

@@ -7,7 +7,7 @@
 #include <unicode/bytestriebuilder.h>
 
 #include "experiments/text/tokenizer/characters.h"
-#include "experiments/text/tokenizer/steps.h"
+#include "experiments/text/tokenizer/text_to_words.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
 

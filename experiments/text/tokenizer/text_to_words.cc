@@ -3,7 +3,6 @@
 #include "experiments/text/tokenizer/text_to_words.h"
 
 #include "experiments/text/tokenizer/characters.h"
-#include "experiments/text/tokenizer/steps.h"
 
 namespace tare::pipeline {
 namespace {

@@ -3,22 +3,92 @@
 // which the model encodes one by one.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 
 namespace tare::pipeline {
+
+// ---- Shared by the parsers of a tokenizer.json: required keys, lists of steps (objects with a "type"), and how far they
+// may stretch a text
+
+using Json = nlohmann::json;
+
+// The value of a required key, or `otherwise`. Throws Error for another type.
+template <typename T>
+T Get(const Json& json, const char* key, const std::string& where) {
+  const auto found = json.find(key);
+  if (found == json.end()) Fail("{}: got no {}, expected one", where, key);
+  if constexpr (std::integral<T> && !std::same_as<T, bool>) {
+    return IntegerOf<T>(*found, where + ": " + key);
+  } else if constexpr (std::same_as<T, std::vector<int32_t>>) {
+    if (!found->is_array()) Fail("{}: {}: got {}, expected a list of integers", where, key, found->dump());
+    T list;
+    for (const Json& value : *found) list.push_back(IntegerOf<int32_t>(value, where + ": " + key));
+    return list;
+  } else
+    try {
+      return found->get<T>();
+    } catch (const Json::exception&) {
+      Fail("{}: {}: got {}, expected another type", where, key, found->dump());
+    }
+}
+template <typename T>
+T GetOr(const Json& json, const char* key, T otherwise, const std::string& where) {
+  const auto found = json.find(key);
+  return found == json.end() || found->is_null() ? otherwise : Get<T>(json, key, where);
+}
+
+// Visits the object itself, or the members of a Sequence (in a list named `list`), also of nested ones; null has none.
+void ForEachStep(const Json& json, const std::string& where, const char* list, const auto& visit) {
+  if (json.is_null()) return;
+  if (!json.is_object()) Fail("{}: got {}, expected an object or null", where, json.dump());
+  if (Get<std::string>(json, "type", where) != "Sequence") return visit(json);
+  const auto members = json.find(list);
+  if (members == json.end() || !members->is_array()) Fail("{}: Sequence: got no list {}", where, list);
+  for (const Json& member : *members) ForEachStep(member, where, list, visit);
+}
+
+template <typename Step>
+using Table = std::map<std::string, Step (*)(const Json&, const std::string&)>;
+
+// The step with the object's type. Throws Error, naming the type, if the table does not have it.
+template <typename Step>
+Step StepOf(const Json& json, const std::string& where, const Table<Step>& table) {
+  const auto type = Get<std::string>(json, "type", where);
+  if (const auto known = table.find(type); known != table.end()) return known->second(json, where + ": " + type);
+  std::string names;
+  for (const auto& [name, step] : table) names += name + ", ";
+  Fail("{}: got type {}, expected one of: {}Sequence", where, type, names);
+}
+
+// There may be any number of steps, and each may replace every character by a long text, so without a limit a small
+// file could exhaust memory. Files in use at most triple a text; NFKC's longest expansion is eleven times (U+FDFA).
+constexpr size_t kLargestGrowth = 16, kGrowthBytes = 64 << 10;
+
+// Throws Error, naming `step`, if `after` exceeds both 16 times `before` and 64 KiB.
+inline void RequireGrowth(size_t before, size_t after, std::string_view step) {
+  const size_t most = before * kLargestGrowth + kGrowthBytes;
+  if (after > most)
+    Fail("{}: got {} bytes from a text of {}, expected at most {}; is the file damaged?", step, after, before, most);
+}
+
+// ---- Patterns (pattern.cc)
 
 // A pattern that a tokenizer.json finds in a text: a literal string, or a regular expression as the tokenizers library
 // reads it (Oniguruma, Ruby's syntax), run by PCRE2. Differences that matter for tokenizers are corrected: \s and \w
 // are Unicode's White_Space and word characters, ^ and $ match at lines. And how a text is cut at its matches, part by
-// part, so that the parts of a long text are never all in memory (pattern.cc).
+// part, so that the parts of a long text are never all in memory.
 struct Part {
   size_t begin = 0, end = 0;
   bool is_match = false;
@@ -36,7 +106,7 @@ class Pattern {
   // The whole text as matches and the parts between them, in order. Throws Error if the text takes more steps than any
   // sane expression needs, or if a match starts before the previous one.
   void ForEachPart(std::string_view text, const PartVisitor& visit) const;
-  // The text with every match replaced by `content`. Throws Error as ForEachPart and RequireGrowth (steps.h) do.
+  // The text with every match replaced by `content`. Throws Error as ForEachPart and RequireGrowth do.
   std::string Replaced(std::string_view text, std::string_view content) const;
 
  private:
@@ -72,6 +142,8 @@ class Cut {
   bool matched_ = false;      // the part before
 };
 
+// ---- Normalizers and pre-tokenizers
+
 // The changes to a text before it is cut (tokenizers/src/normalizers).
 class Normalizer {
  public:
@@ -82,7 +154,7 @@ class Normalizer {
   Normalizer(const nlohmann::json& json, const std::string& where);
 
   bool empty() const { return steps_.empty(); }
-  // Valid UTF-8 in, valid UTF-8 out. Throws Error if the text grows too much (steps.h).
+  // Valid UTF-8 in, valid UTF-8 out. Throws Error if the text grows too much.
   std::string Apply(std::string_view text) const;
 
  private:
@@ -107,7 +179,7 @@ class PreTokenizer {
   PreTokenizer(const nlohmann::json& json, const std::string& where);
 
   // Each word goes through all steps before the next is cut, so that memory does not grow with the text. Throws Error
-  // if the text grows too much (steps.h).
+  // if the text grows too much.
   void ForEachWord(const Word& text, const WordVisitor& visit) const;
   // Whether the last step writes bytes in GPT-2's alphabet, which is left out, because the model takes the bytes.
   bool ends_in_bytes() const { return ends_in_bytes_; }

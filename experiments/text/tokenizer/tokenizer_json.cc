@@ -2,12 +2,10 @@
 // Steps of the decoder, Decoder, the parsed file, and TokenizerJson's encoding and decoding.
 #include "experiments/text/tokenizer/tokenizer_json.h"
 
-#include <algorithm>
 #include <charconv>
 #include <ranges>
 
 #include "experiments/text/tokenizer/characters.h"
-#include "experiments/text/tokenizer/steps.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/message.h"
 
@@ -167,10 +165,6 @@ std::vector<int32_t> TokenizerJson::Encode(std::string_view text) const {
 std::string TokenizerJson::Piece(int32_t id) const {
   const auto added = added_.tokens().find(id);
   return added != added_.tokens().end() ? added->second.content : subwords_->Piece(id);
-}
-
-int32_t TokenizerJson::vocabulary() const {
-  return std::max(subwords_->ids(), added_.tokens().empty() ? 0 : added_.tokens().rbegin()->first + 1);
 }
 
 std::string TokenizerJson::Decode(const std::vector<int32_t>& ids) const {

@@ -5,6 +5,7 @@
 // caller's.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,7 +53,7 @@ class TokenizerJson : public TokenizerModel {
   // As spelled in the file; "" for an id without a piece.
   std::string Piece(int32_t id) const override;
   // One more than the largest id.
-  int32_t vocabulary() const override;
+  int32_t vocabulary() const override { return std::max(subwords_->ids(), added_.ids()); }
 
  private:
   Normalizer normalizer_;

@@ -120,7 +120,6 @@ TEST(LargestTest, NonfiniteValuesAreNamedAndNotTheLargest) {
                           "site attn_logits, model a, layer 1, figure largest: |x| is not a number"));
 }
 
-
 TEST(HistogramsTest, SharesAreOfAllValuesAndCodesEndAtTheLargest) {
   Material material;
   material.statistics.emplace_back("m", RandomStatistics());
