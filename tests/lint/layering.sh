@@ -66,5 +66,5 @@ order experiments arrays text text/tokenizer text/chat table significance plan p
   quantize/calibration quantize quantize/steps \
   export export/compressed_tensors export/gguf observe observe/captured \
   studies/sweep studies/attribution studies/compare studies/search \
-  report/drawing report/input report/figures report/page report
+  report/drawing report/figures report/page report
 exit $bad

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/report/input/material.h"
+#include "experiments/report/figures/figures.h"
 #include "quant/file/json.h"
 #include "tests/quant/file/temporary_folder.h"
 

@@ -4,7 +4,6 @@
 
 #include "experiments/report/drawing/interpreter.h"
 #include "experiments/report/figures/figures.h"
-#include "experiments/report/input/material.h"
 #include "quant/base/message.h"
 #include "tests/support/call_tare.h"
 #include "tests/support/golden.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers x heads of a measure (docs/reference/statistics-file.md), one panel per model and map. The page shows some of
 // the measures; `tare plot` draws any. And the error that a plan makes in each attention map and in the difference of
-// two, layer by layer, from `tare maps` (experiments/studies/attribution/map_errors.h); with --heads, the maps of a head,
-// their difference and what a plan adds to it, query by key: draw.js makes an image of a panel's cells, a pixel each.
+// two, layer by layer, from `tare maps` (experiments/studies/attribution/map_errors.h); with --heads, the maps of a
+// head, their difference and what a plan adds to it, query by key: draw.js makes an image of a panel's cells, a pixel
+// each.
 #include <algorithm>
 #include <cctype>
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Known schemas and settings, Reader (folders, HDF5 files and JSON), figures of a sweep, ForEach, and ReadMaterial.
-#include "experiments/report/input/material.h"
+#include "experiments/report/figures/figures.h"
 
 #include <algorithm>
 #include <map>

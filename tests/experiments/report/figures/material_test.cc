@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/report/input/material.h"
+#include "experiments/report/figures/figures.h"
 
 #include <sys/stat.h>
 
