@@ -6,7 +6,7 @@
 //   loss = -ln q(token)       kld = sum over ln p(i) > floor of p(i) (ln p(i) - ln q(i))       (as llama-perplexity)
 #include <cmath>
 
-#include "experiments/arrays/predictions.h"
+#include "experiments/arrays/array_file.h"
 #include "experiments/studies/sweep/comparison.h"
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/evaluation.h"

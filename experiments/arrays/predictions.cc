@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/arrays/predictions.h"
+#include "experiments/arrays/array_file.h"
 
 #include <algorithm>
 #include <bit>

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "experiments/arrays/predictions.h"
+#include "experiments/arrays/array_file.h"
 #include "quant/base/message.h"
 #include "quant/file/hdf5.h"
 

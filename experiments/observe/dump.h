@@ -9,7 +9,7 @@
 //   /final_norm        [B,T,E]
 //   /attn_logits.{i}   [B,H,T,T]   scaled, before the softmax, masked = -inf
 //
-// Or, named .kld, the logits as llama.cpp's base file (arrays/predictions.h).
+// Or, named .kld, the logits as llama.cpp's base file (arrays/array_file.h).
 //
 // Under a plan these are the values that the model uses next: quantized if the plan says so. Attention executed in
 // integers does not show attn_logits.

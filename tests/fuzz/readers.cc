@@ -10,7 +10,6 @@
 #include <string>
 
 #include "experiments/arrays/array_file.h"
-#include "experiments/arrays/predictions.h"
 #include "experiments/model/config/config.h"
 #include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/observe/statistics_job.h"

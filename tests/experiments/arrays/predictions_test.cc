@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Golden: tests/data/predictions has a base file as llama.cpp's perplexity.cpp writes it, byte for byte, and what its
 // functions make of it, to 1e-6. The small base file of tests/fuzz/corpus/predictions is forged here.
-#include "experiments/arrays/predictions.h"
+#include "experiments/arrays/array_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
