@@ -8,7 +8,10 @@
 #include "experiments/observe/statistics_report.h"
 #include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/compare/compare_question.h"
-#include "experiments/studies/sweep/spreads.h"
+#include "experiments/studies/sweep/comparison.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
+#include "quant/plan/plan.h"
 #include "tools/cells.h"
 
 namespace tare {

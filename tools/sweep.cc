@@ -5,7 +5,6 @@
 #include "experiments/model/linear/weights.h"
 #include "experiments/model/model.h"
 #include "experiments/studies/sweep/comparison.h"
-#include "experiments/studies/sweep/spreads.h"
 #include "experiments/table/table.h"
 #include "tools/cells.h"
 

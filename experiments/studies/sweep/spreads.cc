@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/studies/sweep/spreads.h"
+#include "experiments/studies/sweep/comparison.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
-#include "experiments/studies/sweep/spreads.h"
+#include "experiments/studies/sweep/comparison.h"
 #include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"
