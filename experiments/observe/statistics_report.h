@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows a statistics file: rows of one site as JSON (tare.stats.site/2), CSV and text, and an overview of all sites; the
-// differences of two files (statistics_diff.cc); and outliers (outlier_report.cc).
+// Shows a statistics file: rows of one site as JSON (tare.stats.site/2), CSV and text, and an overview of all sites;
+// the differences of two files (statistics_diff.cc); and outliers (outlier_report.cc).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The input of any model: ids and texts (token_input.h), or for a vision tower images, one sequence each. Cuts a text
+// The input of any model: ids and texts (tokenizer.h), or for a vision tower images, one sequence each. Cuts a text
 // or rows of ids into sequences of at most a window's length, and runs them all. Text windows begin with the
 // checkpoint's `<s>`. convention_windows.cc cuts as other tools do.
 #pragma once
@@ -16,7 +16,7 @@
 
 #include "experiments/model/model.h"
 #include "experiments/passes/progress.h"
-#include "experiments/text/tokenizer/token_input.h"
+#include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/file/json.h"
 
 namespace tare {

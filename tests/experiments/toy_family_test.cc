@@ -21,7 +21,7 @@
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "experiments/studies/sweep/sweep.h"
-#include "experiments/text/tokenizer/token_input.h"
+#include "experiments/text/tokenizer/tokenizer.h"
 #include "kernels/attention/heads.h"
 #include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"

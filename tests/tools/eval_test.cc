@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/text/tokenizer/token_input.h"
+#include "experiments/text/tokenizer/tokenizer.h"
 #include "kernels/elementwise/rows.h"
 #include "tests/support/call_tare.h"
 #include "tests/support/golden.h"

@@ -3,8 +3,8 @@
 // work is a file; weights come from the first.
 //
 // The loss of attention's output (output_error_*) is not measured, because it needs more than the site's own values.
-// cancellation needs both the maps (probs, with "maps") and the difference. And a layer's attention, from its q, k and v
-// (captured_layer.cc).
+// cancellation needs both the maps (probs, with "maps") and the difference. And a layer's attention, from its q, k and
+// v (captured_layer.cc).
 #pragma once
 
 #include <filesystem>

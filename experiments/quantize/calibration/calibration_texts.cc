@@ -78,7 +78,7 @@ std::vector<ScoredSequence> CutDocuments(const TokenInput& input, const ModelCon
 }
 
 // ", cut 0/5 by 16384 tokens, window 0, limit 0, spread, weight 1": the cut, and by what its windows were chosen, which
-// cuts of one text share (studies/sweep/spreads.h).
+// cuts of one text share (studies/sweep/spreads.cc).
 std::string CutText(const Shard& cut, double weight, const WindowOptions& options) {
   if (cut.count == 1) return "";
   return Formatted(", cut {}/{} by {} tokens, window {}, limit {}, {}, weight {}", cut.index, cut.count, options.tokens,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The texts that a method is calibrated on, and the windows that it sees of them.
 //
-//   a.txt              a text, or ids (token_input.h), or images
+//   a.txt              a text, or ids (tokenizer.h), or images
 //   chats.jsonl        documents (tasks/perplexity.h), each by itself: no window reaches over the end of one
 //   a.txt:2,b.jsonl:1  two tokens of the first for each token of the second; without a weight, 1
 #pragma once

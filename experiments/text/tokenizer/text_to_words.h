@@ -19,8 +19,8 @@
 
 namespace tare::pipeline {
 
-// ---- Shared by the parsers of a tokenizer.json: required keys, lists of steps (objects with a "type"), and how far they
-// may stretch a text
+// ---- Shared by the parsers of a tokenizer.json: required keys, lists of steps (objects with a "type"), and how far
+// they may stretch a text
 
 using Json = nlohmann::json;
 

@@ -7,7 +7,7 @@
 
 #include "experiments/observe/statistics_job.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
-#include "experiments/text/tokenizer/token_input.h"
+#include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

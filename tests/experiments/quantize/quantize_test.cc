@@ -16,7 +16,7 @@
 #include "experiments/observe/statistics_job.h"
 #include "experiments/quantize/round_layers.h"
 #include "experiments/quantize/steps/table.h"
-#include "experiments/text/tokenizer/token_input.h"
+#include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
