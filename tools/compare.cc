@@ -4,7 +4,7 @@
 // site alone: each model's attribution in a folder below the comparison's (attribution-A, attribution-B), as `tare
 // attribute --out` writes it but for what is taken out, which that command adds, and the two side by side.
 #include "experiments/model/config/config.h"
-#include "experiments/observe/outlier_report.h"
+#include "experiments/observe/statistics_report.h"
 #include "experiments/observe/statistics_report.h"
 #include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/compare/compare_question.h"

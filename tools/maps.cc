@@ -4,7 +4,7 @@
 // or its logits for llama-perplexity.
 #include <functional>
 
-#include "experiments/arrays/predictions.h"
+#include "experiments/arrays/array_file.h"
 #include "experiments/observe/dump.h"
 #include "experiments/significance/mean_error.h"
 #include "experiments/studies/attribution/map_errors.h"

@@ -3,7 +3,7 @@
 // statistics of every site into a file. show, merge and diff work on such files (tools/stats_files.cc).
 #include "experiments/model/config/config.h"
 #include "experiments/observe/captured/captured_statistics.h"
-#include "experiments/observe/outlier_report.h"
+#include "experiments/observe/statistics_report.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/observe/statistics_report.h"
 #include "experiments/significance/inference.h"

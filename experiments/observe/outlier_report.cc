@@ -9,7 +9,7 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/table/table.h"
 #include "quant/base/message.h"
-#include "quant/file/checked_lines.h"
+#include "quant/file/sha256.h"
 #include "quant/file/json.h"
 
 namespace tare {

@@ -6,8 +6,7 @@
 
 #include "experiments/arrays/array_file.h"
 #include "experiments/significance/mean_error.h"
-#include "experiments/tasks/divergence.h"
-#include "experiments/tasks/groups.h"
+#include "experiments/tasks/perplexity.h"
 #include "experiments/tasks/items/lines.h"
 #include "quant/base/message.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "experiments/tasks/divergence.h"
+#include "experiments/tasks/perplexity.h"
 #include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
