@@ -5,7 +5,6 @@
 #include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/observe/statistics_report.h"
 #include "experiments/observe/statistics_job.h"
-#include "experiments/observe/statistics_report.h"
 #include "experiments/significance/inference.h"
 #include "experiments/studies/attribution/attribution.h"
 #include "quant/base/message.h"

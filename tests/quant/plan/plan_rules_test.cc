@@ -78,6 +78,12 @@ TEST(RuleOptions, RunsOfARotationAreOfTheOption) {
   EXPECT_EQ(RuleOptions{}.Rotation(64), nullptr);
 }
 
+TEST(Plan, HasStaticScalesWhereARuleQuantizesWithThem) {
+  EXPECT_TRUE(Plan::Parse("q=int8/token,k=int8/tensor+static").HasStaticScales());
+  EXPECT_FALSE(Plan::Parse("q=int8/token,k=int8/token+smooth").HasStaticScales());
+  EXPECT_FALSE(Plan::Parse("").HasStaticScales());
+}
+
 TEST(SplitRules, AtCommasOutsideBrackets) {
   EXPECT_THAT(SplitRules("q,attn_logits[l0,m1],k"), testing::ElementsAre("q", "attn_logits[l0,m1]", "k"));
   EXPECT_THAT(SplitRules("q[l0,"), testing::ElementsAre("q[l0,"));

@@ -395,11 +395,5 @@ TEST(Plan, SurvivesMutations) {
   EXPECT_GT(accepted, 250);  // else the mutations only tested the first error
 }
 
-TEST(Plan, HasStaticScalesWhereARuleQuantizesWithThem) {
-  EXPECT_TRUE(Plan::Parse("q=int8/token,k=int8/tensor+static").HasStaticScales());
-  EXPECT_FALSE(Plan::Parse("q=int8/token,k=int8/token+smooth").HasStaticScales());
-  EXPECT_FALSE(Plan::Parse("").HasStaticScales());
-}
-
 }  // namespace
 }  // namespace tare::plan_test
