@@ -236,7 +236,7 @@ void ReadScheme(std::string_view bytes) {
   const nlohmann::json json = ParseJson(bytes, "config.json");
   const bool named = json.is_object() && json.contains("tensors") && json["tensors"].is_string();
   for (const char* name : {"gptq", "auto-round", "awq", "compressed-packed-0.18", "compressed-bytes"}) {
-    if (!named || json["tensors"] != name) continue;
+    if (!named || json["tensors"].get_ref<const std::string&>() != name) continue;
     TakeRows(std::string(bytes), known.try_emplace(name, folders / name).first->second);
   }
 }

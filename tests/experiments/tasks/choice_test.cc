@@ -264,17 +264,12 @@ TEST(LogLikelihood, ItemsThatShareSamplesAreCountedByThese) {
   EXPECT_EQ(result.records[0]["item"]["sample"], 7);
 }
 
-const Tokenizer& PairTokenizer() {
-  static const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-standard"));
-  return tokenizer;
-}
-
 auto Scored(const std::vector<ChoiceItem>& items, ContextSharing sharing) {
   Model model(PairFolder("novels-standard"));
   return ScoreEndings(model, {}, sharing, items, PairTokenizer(), PairTokenizer().bos(), {}, {});
 }
 
-// Log-likelihoods of transformers in f32 are within 1e-3 (choice_test.cc).
+// Log-likelihoods of transformers in f32 are within 1e-3.
 void ExpectLogged(const std::vector<std::vector<ScoredEnding>>& scores, const std::string& task) {
   ForEachLine(HarnessFile("samples_" + task + ".jsonl"), 0, TakeFrom::kStart, [&](const JsonLine& line) {
     const nlohmann::json logged = nlohmann::json::parse(line.text).at("filtered_resps");

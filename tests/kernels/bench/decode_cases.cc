@@ -81,11 +81,11 @@ std::string WrongCache(const RandomDecode& x, const CacheRules& rules) {
                          : rules.v.format == Format::kBf16 ? size * 0x1p-7f
                                                            : 0.0f;
       for (int i = 0; i < v.width && wrong.empty(); ++i) {
-        const float x = v.Row(t, head)[i];
+        const float held = v.Row(t, head)[i];
         const bool grid = HasCodes(rules.v.format) && !IsInteger(rules.v.format);
         wrong =
             WrongValue(Formatted("value of token {}, head {}, channel", t, head), i, got[i],
-                       grid ? ValueOf(RoundedIn(x, group, rules.v.format), group) : x, grid ? 0 : 0.51 * double{step});
+                       grid ? ValueOf(RoundedIn(held, group, rules.v.format), group) : held, grid ? 0 : 0.51 * double{step});
       }
     }
   }

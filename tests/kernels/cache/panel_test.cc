@@ -92,7 +92,7 @@ constexpr Format kGrids[] = {Format::kFp8E4M3,
 
 TEST(CachePanel, EveryValueOfAGridAtEveryPlaceComesBack) {
   constexpr int kInputs = 32;
-  for (const Format format : kGrids) {
+  for (const Format& format : kGrids) {
     std::vector<float> values;
     for (const float value : StoredValues(format))
       if (std::isfinite(value)) values.push_back(value);
@@ -138,7 +138,7 @@ float FloatAt(const std::vector<std::byte>& memory, int64_t byte) {
 
 // Values of a grid are those that a plan simulates.
 TEST(PageScales, GridsAreThoseOfTheRule) {
-  for (const Format format : kGrids) {
+  for (const Format& format : kGrids) {
     const PageScales scales(format, kCount);
     ASSERT_EQ(scales.Bytes(), kCount * (HasOffset(format) ? 8 : 4));
     for (const float factor : {1.0f, 1e-35f, 1e30f, 0.0f}) {

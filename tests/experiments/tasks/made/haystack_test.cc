@@ -108,11 +108,5 @@ TEST(ItemWriter, WritesTargets) {
             "all");
 }
 
-TEST(Listed, IsEnglish) {
-  EXPECT_EQ(Listed({"a"}), "a");
-  EXPECT_EQ(Listed({"a", "b"}), "a and b");
-  EXPECT_EQ(Listed({"a", "b", "c"}), "a, b and c");
-}
-
 }  // namespace
 }  // namespace tare::haystack_test
