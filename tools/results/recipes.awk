@@ -16,11 +16,11 @@ of("figure") == "kld" && of("plan") != "f32" {
       1e3 * of("difference_high"), of("difference_p_holm") != "" && of("difference_p_holm") < 0.05 ? " *" : "")
 }
 END {
-  split(names, name, ",")
+  split(names, called, ",")
   first = order["model", 1]; second = order["model", 2]
   print "| recipe | " first " | " second " | difference | over five pairs |\n|---|---|---|---|---|"
   for (i = 1; i <= count["plan"]; i++) {
     plan = order["plan", i]
-    print "| `" name[i] "` | " value[plan, first] " | " value[plan, second] " | " between[plan] " | " over[plan] " |"
+    print "| `" called[i] "` | " value[plan, first] " | " value[plan, second] " | " between[plan] " | " over[plan] " |"
   }
 }

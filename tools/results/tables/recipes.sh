@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Table of docs/results/recipes.md, for tools/results/make.sh.
-#: recipes.awk csv=recipes
+#: recipes.awk csv=recipes columns=1,2,3,5
 #:   names=sage1,sage2,sage2pp,fa3-fp8,int-flash,vllm-fp8,kivi4,kivi2,kvquant3,turboquant4,turboquant3,mr-gptq-nvfp4
 #:   recipes/table.csv recipes-5/pairs.csv
 names=sage1,sage2,sage2pp,fa3-fp8,int-flash,vllm-fp8,kivi4,kivi2,kvquant3,turboquant4,turboquant3,mr-gptq-nvfp4
