@@ -95,8 +95,8 @@ using Kind = Granularity::Kind;
 bool Admits(Site site, Kind kind) { return std::ranges::contains(ClassOf(site).granularities, kind); }
 
 // Maps are made and used a block of rows at a time.
-TEST(SiteClass, EverySiteButMapsAndCachesCanShareOneScale) {
-  const std::set<Site> of_rows{Site::kProbs, Site::kDifference, Site::kCacheK, Site::kCacheV};
+TEST(SiteClass, EverySiteButMapsCanShareOneScale) {
+  const std::set<Site> of_rows{Site::kProbs, Site::kDifference};
   for (const SiteInfo& info : kSites)
     EXPECT_EQ(Admits(info.site, Kind::kTensor), !of_rows.contains(info.site)) << info.name;
 }
