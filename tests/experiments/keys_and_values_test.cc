@@ -127,8 +127,8 @@ TEST(KeysAndValues, WhatHasNoMeaningIsRefusedByRule) {
   };
   refused("k=int4/head+zero", "got int4+zero with a scale per head, expected one per token, channel, group<N> or");
   refused("v=int2/tensor+min", "got int2+min with a scale per tensor");
-  refused("k=int4/channel+zero+static", "got int4+zero with +static or +p, expected ends of the values themselves");
-  refused("v=int4/token+zero+p99", "got int4+zero with +static or +p");
+  refused("k=int4/channel+zero+static", "got int4+zero with +static, +p or +top, expected ends of the values");
+  refused("v=int4/token+zero+p99", "got int4+zero with +static, +p or +top");
   refused("k=int4/channel+min+keep4", "got int4+min with +keep, which would put a 0 into the range, expected +zero");
   refused("v=int4/head+full+static+mse", "got +full with +static and +mse, expected one of the two");
   EXPECT_NO_THROW(SimulatedPlan("k=int4/token+min+keep4", Config()));
@@ -151,7 +151,7 @@ TEST(KeysAndValues, WhatHasNoMeaningIsRefusedByRule) {
   refused("v=int4/token+outliers51", "got 'outliers51', expected one percentage from 0.01 to 50: outliers1");
   refused("v=int4/token+outliers1e0", "got 'outliers1e0', expected one percentage");
   refused("v=int4/token+outliers1+outliers1", "expected one percentage");
-  refused("q=int4/token+zero", "got 'zero', expected one of smooth hadamard static p mse");
+  refused("q=int4/token+zero", "got 'zero', expected one of smooth smoothall hadamard static p mse top");
 }
 
 // The nearest of the levels, by the root of the mean square of each token.

@@ -69,9 +69,11 @@ int Fineness(Kind kind) {
 }
 
 // Whether it may stand for another granularity: of queries, keys, values and caches not runs of a head's channels, nor
-// of keys' tokens.
-bool StandsIn(Kind kind, const SiteClass& site_class) {
+// of keys' tokens; of caches not a tensor, whose scale is static.
+bool StandsIn(Kind kind, Site site) {
+  const SiteClass& site_class = ClassOf(site);
   if (kind == Kind::kBlockChannel) return site_class.sums_over_tokens;
+  if (IsCache(site)) return kind != Kind::kGroup && kind != Kind::kTensor;
   const auto takes = [&](Kind one) { return std::ranges::contains(site_class.granularities, one); };
   return kind != Kind::kGroup || (takes(Kind::kTensor) && !takes(Kind::kHead));
 }
@@ -86,7 +88,7 @@ std::string NearestGranularity(const std::string& site, const std::string& text)
   if (std::ranges::contains(site_class.granularities, granularity->kind)) return text;
   std::vector<Kind> kinds;
   std::ranges::copy_if(site_class.granularities, std::back_inserter(kinds),
-                       [&](Kind kind) { return StandsIn(kind, site_class); });
+                       [&](Kind kind) { return StandsIn(kind, named.front()); });
   const int fineness = Fineness(granularity->kind);
   const Kind nearest = std::ranges::min(kinds, {}, [&](Kind kind) {
     const int difference = Fineness(kind) - fineness;

@@ -56,12 +56,13 @@ std::vector<std::string> BaseRules(Site site) {
 
 // A row that no rule reaches has traits that exclude each other, or stands behind another that refuses all it would.
 TEST(Refusals, EveryRowRefusesSomeRuleFirst) {
-  const ModelSites plain, special{.family = "toy", .tied_head = true, .sinks = true, .no_prerotary = "keys without"};
+  const ModelSites plain, special{.family = "toy", .tied_head = true, .sinks = true, .no_prerotary = "keys without"},
+      softpick{.family = "toy", .softpick = true};
   std::set<const Refusal*> reached;
   const auto see = [&](const std::string& text) {
     const std::optional<Rule> rule = RuleIn(text);
     for (int use = 0; rule && use <= static_cast<int>(Use::kInParts); ++use) {
-      for (const ModelSites* const model : {&plain, &special})
+      for (const ModelSites* const model : {&plain, &special, &softpick})
         reached.insert(RefusalOf(*rule, static_cast<Use>(use), *model));
     }
   };
