@@ -176,7 +176,7 @@ TEST(HelpTest, ExamplesBreakBeforeOptions) {
 TEST(TopicsTest, TopicsHaveTheTablesOfTheCode) {
   const std::pair<const char*, std::vector<const char*>> topics[] = {
       {"model", {"diffllama", "gpt_oss", "FILE.gguf"}},
-      {"plan", {"attn_logits", "nvfp4", "int8, int6, int4"}},
+      {"plan", {"attn_logits", "nvfp4", "int8 int6 int4 sage1"}},
       {"tasks", {"perplexity=TEXT", "longppl=TEXT", "--convention NAME"}},
       {"methods", {"autoround[:STEPS[:SEED]]", "quantease", "cayley, smoothquant, awq"}},
       {"cache", {"keep=POLICY/BUDGET", "snapkv-difference"}}};
