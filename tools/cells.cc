@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cells.h"
 
+#include <algorithm>
 #include "quant/base/message.h"
 #include "quant/file/output_folder.h"
-#include <algorithm>
 
 namespace tare {
 

@@ -21,7 +21,10 @@ import re
 import struct
 import sys
 
-from PIL import Image
+try:
+    from PIL import Image
+except ImportError:
+    sys.exit("classified_images: needs Pillow; try: apt install python3-pil")
 
 ENDINGS = {".png", ".jpg", ".jpeg"}
 MOST_PIXELS = 1 << 28  # of a resized image: a strip of one pixel's width is refused, not enlarged
@@ -34,6 +37,8 @@ def natural(name):
 
 def find(folder):
     """The images' paths in order, and their labels."""
+    if not os.path.isdir(folder):
+        sys.exit(f"{folder}: got no folder, expected one with a folder for each class")
     found = []
     for root, _, files in os.walk(folder, followlinks=True):
         found += [(os.path.join(root, name), os.path.basename(root), root) for name in files
@@ -69,17 +74,22 @@ def prepared(image, side, crop_pct):
 
 
 def settings(model):
-    """The side of the images and the share of it that is kept."""
+    """The side of the images, the share of it that is kept, and the number of classes."""
     where = pathlib.Path(model) / "config.json"
-    top = json.loads(where.read_text())
+    try:
+        top = json.loads(where.read_text())
+    except (OSError, ValueError) as error:
+        sys.exit(f"{where}: {error}; expected timm's config.json")
     config = top.get("pretrained_cfg") or top
-    side, crop_pct = config.get("input_size", [3, 256, 256])[-1], config.get("crop_pct", 0.95)
+    arguments = top.get("model_args") or {}
+    side = arguments.get("img_size") or config.get("input_size", [3, 256, 256])[-1]
+    crop_pct, classes = config.get("crop_pct", 0.95), top.get("num_classes")
     for key, known in {"interpolation": "bicubic", "crop_mode": "center"}.items():
         if config.get(key, known) != known:
             sys.exit(f"{where}: {key}: got {config[key]!r}, expected {known!r}")
     if not isinstance(side, int) or not 0 < side <= 1 << 14 or not 0 < crop_pct <= 1:
         sys.exit(f"{where}: got side {side} and crop_pct {crop_pct}, expected 1 to {1 << 14} and up to 1")
-    return side, crop_pct
+    return side, crop_pct, arguments.get("num_classes", classes)
 
 
 def write(found, side, crop_pct, out):
@@ -114,9 +124,14 @@ def main():
     options = parser.parse_args()
     if options.file.suffix != ".safetensors" or options.every < 1:
         parser.error("expected FILE.safetensors and --every of 1 or more")
-    found = find(options.folder)[::options.every]
-    write(found, *settings(options.model), options.file)
-    print(f"{options.file}: {len(found)} images of {1 + max(label for _, label in found)} classes")
+    side, crop_pct, expected = settings(options.model)
+    found = find(options.folder)
+    classes = 1 + max(label for _, label in found)
+    if expected is not None and classes != expected:
+        sys.exit(f"{options.folder}: got folders of {classes} classes, expected {expected}, as the model numbers them")
+    found = found[::options.every]
+    write(found, side, crop_pct, options.file)
+    print(f"{options.file}: {len(found)} images of {classes} classes")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
   RequireEffect(command, any([](const TaskKind* kind) { return kind->of_texts; }), {"--cache"},
                 "a task on a text or on items");
   const bool items = any([](const TaskKind* kind) { return HasItems(*kind); });
-  RequireEffect(command, items || any(&TaskKind::of_documents), {"--records"}, "a task with items or documents");
+  const auto records = [](const TaskKind* kind) { return kind->of_documents || (HasItems(*kind) && !kind->of_images); };
+  RequireEffect(command, any(records), {"--records"}, "a task with items or documents");
   RequireEffect(command, breakdown.ByPosition() ? texts : items, {"--by"},
                 "a task with items (by their keys) or on a text (by position)");
   if (breakdown.ByPosition() && items)

@@ -3,8 +3,8 @@
 // statistics of every site into a file. show, merge and diff work on such files (tools/stats_files.cc).
 #include "experiments/model/config/config.h"
 #include "experiments/observe/captured/captured_statistics.h"
-#include "experiments/observe/statistics_report.h"
 #include "experiments/observe/statistics_job.h"
+#include "experiments/observe/statistics_report.h"
 #include "experiments/significance/inference.h"
 #include "experiments/studies/attribution/attribution.h"
 #include "quant/base/message.h"

@@ -150,7 +150,13 @@ void AddSweepOptions(CLI::App& command, CellsCommand& options) {
   CLI::Option* const plan =
       AddPlanOption(command, question.plans, "instead of these: a whole plan (f32: unquantized); repeatable")
           ->excludes("--site", "--each-site", "--base", "--bits", "--formats", "--granularity");
-  AddList(command, "--plans NAME,...", question.plans, "the same for presets and plans of one rule: f32,sage2,kivi4")
+  const auto plans = [&question](const std::string& text) {
+    for (const std::string_view one : SplitRules(WithGridFiles(text))) {
+      if (one.empty()) FailUsage("--plans: got '{}', expected a plan between commas: f32,sage2,kivi4", text);
+      question.plans.emplace_back(one);
+    }
+  };
+  Add(command, "--plans NAME,...", plans, "the same for presets and plans of one rule: f32,sage2,kivi4")
       ->excludes(plan, "--site", "--each-site", "--base", "--bits", "--formats", "--granularity");
   AddExecutedFlag(command, sweep.carrying);
   AddCellsOptions(command, options);

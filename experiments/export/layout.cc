@@ -80,6 +80,7 @@ std::string DifferentPart(const ModelConfig& a, const ModelConfig& b) {
       {"layers without rotary positions", unrotated(a) != unrotated(b)},
       {"multipliers of embeddings, layers or logits", scales(a) != scales(b)},
       {"another activation", a.activation != b.activation},
+      {"softpick in place of the softmax", a.row_weights != b.row_weights},
       {"another norm_eps", a.norm_eps != b.norm_eps},
       {"other rotary positions", positions(a, 1) != positions(b, 1) ||
                                      positions(a, a.positions_reached) != positions(b, a.positions_reached) ||

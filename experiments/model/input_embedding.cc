@@ -25,6 +25,10 @@ ArrayInfo FindImages(const ArrayFile& file, const ModelConfig& c, const std::str
   if (shape.size() != 4 || shape[0] < 1 || shape[1] != kColors || shape[2] != c.image_size || shape[3] != c.image_size)
     Fail("{}: got shape {}, expected [N, {}, {}, {}] (image_size in config.json)", where, ShapeText(shape), kColors,
          c.image_size, c.image_size);
+  const bool in_bytes = c.pixel_std[0] > 0;
+  if (found->dtype == DType::kU8 ? !in_bytes
+                                 : !IsHalf(found->dtype) && found->dtype != DType::kF32 && found->dtype != DType::kF64)
+    Fail("{}: got {}, expected {}normalized floats", where, Name(found->dtype), in_bytes ? "U8, or " : "");
   const int most = (std::numeric_limits<int32_t>::max() - c.FirstPatch()) / c.Patches();
   if (shape[0] > most) Fail("{}: got {} images, expected at most {}; try parts", where, shape[0], most);
   return *found;

@@ -9,8 +9,8 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/table/table.h"
 #include "quant/base/message.h"
-#include "quant/file/sha256.h"
 #include "quant/file/json.h"
+#include "quant/file/sha256.h"
 
 namespace tare {
 namespace {

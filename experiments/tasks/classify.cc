@@ -6,8 +6,8 @@
 
 #include "experiments/arrays/array_file.h"
 #include "experiments/significance/mean_error.h"
-#include "experiments/tasks/perplexity.h"
 #include "experiments/tasks/items/lines.h"
+#include "experiments/tasks/perplexity.h"
 #include "quant/base/message.h"
 
 namespace tare {
@@ -41,6 +41,8 @@ CutText LabelledImages(const std::filesystem::path& file, const ModelConfig& con
   const auto smaller = [](int64_t a, int64_t b) { return a == 0 || b == 0 ? a + b : std::min(a, b); };
   const auto limit = static_cast<size_t>(smaller(options.limit, options.tokens));
   const std::vector<size_t> places = TakenPlaces(static_cast<size_t>(images->size()), limit, options.Part());
+  if (const int64_t labelled = ReadIntegers(file, "labels", 1).shape[0]; labelled > images->size())
+    Fail("{}: labels: got {}, expected one for each of {} images", file.string(), labelled, images->size());
   const std::vector<int64_t> labels = LabelsOf(file, places, "images", config.vocabulary);
   const int64_t length = config.max_positions;
   CutText text{.sequences = {},

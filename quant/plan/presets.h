@@ -61,13 +61,12 @@ inline constexpr auto kPlanPresets = std::to_array<PlanPreset>({
      "the nearest plan: there levels and thresholds are calibrated, scales are ranges, and values of all heads share "
      "one"},
     {"turboquant3", "k=normal3/token+hadamard,v=int3/token+min",
-     "TurboQuant (arXiv 2504.19874), vllm-project/vllm 0135d08, 3bit",
-     "the nearest plan: there signs of the rotation, ties and levels differ, norms and minima are f16, and four layers "
-     "are skipped"},
+     "TurboQuant (arXiv 2504.19874), vllm-project/vllm 0135d08, 3bit_nc",
+     "the nearest plan: there signs of the rotation, ties and levels differ, keys also get their norms back, norms and "
+     "minima are f16, and four layers are skipped"},
     {"turboquant4", "k=normal4/token+hadamard,v=int4/token+min",
-     "TurboQuant (arXiv 2504.19874), vllm-project/vllm 0135d08, 4bit_nc",
-     "the nearest plan: as turboquant3; there keys also get their norms back"},
-    {"vllm-fp8", "k=fp8e4m3/tensor+top200,v=fp8e4m3/tensor+top100", "vllm-project/vllm, calculate_kv_scales",
+     "TurboQuant (arXiv 2504.19874), vllm-project/vllm 0135d08, 4bit_nc", "the nearest plan: as turboquant3"},
+    {"vllm-fp8", "k=fp8e4m3/tensor+top200,v=fp8e4m3/tensor+top100", "vllm-project/vllm 0f25e05, calculate_kv_scales",
      "there the first prompt sets the scales; on CPUs it truncates"},
     {"mr-gptq-nvfp4", "weights=nvfp4+hadamard16,linear_in=nvfp4+hadamard16",
      "MR-GPTQ (arXiv 2509.23202), IST-DASLab/FP-Quant d2e3092",

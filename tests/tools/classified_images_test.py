@@ -45,6 +45,11 @@ class ClassifiedImages(unittest.TestCase):
             made.main()
         return arrays(self.path / "o.safetensors")
 
+    def test_classes_are_the_models(self):
+        config = {"pretrained_cfg": {"input_size": [3, 24, 24]}, "num_classes": 4}
+        (self.path / "m/config.json").write_text(json.dumps(config))
+        self.refused(DATA / "folder", "got folders of 3 classes, expected 4")
+
     def refused(self, folder, message):
         with self.assertRaises(SystemExit) as refused:
             self.run_on(folder)

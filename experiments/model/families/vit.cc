@@ -233,7 +233,7 @@ constexpr Family DifferentialVit(Family family) {
 
 nlohmann::json FromTimm(const nlohmann::json& timm, const std::string& where) {
   const ConfigKeys top(timm, where);
-  const std::string name = top.Text("architecture");
+  const std::string tagged = top.Text("architecture"), name = tagged.substr(0, tagged.find('.'));
   const Architecture* const known = FindIn(kArchitectures, name, &Architecture::name);
   if (known == nullptr)
     Fail("{}: architecture: got '{}', expected {}", where, name,

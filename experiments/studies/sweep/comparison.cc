@@ -6,6 +6,7 @@
 
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"
+#include "quant/plan/presets.h"
 
 namespace tare {
 namespace {
@@ -167,7 +168,8 @@ Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<dou
 Comparisons CompareCells(const std::vector<SweepCell>& cells) {
   Comparisons all{.changes = {},
                   .of_source = cells.empty() ? "" : cells.front().Source(),
-                  .look_ahead = std::ranges::any_of(cells, [](const SweepCell& cell) { return cell.row.looks_ahead; })};
+                  .look_ahead = std::ranges::any_of(cells, [](const SweepCell& cell) { return cell.row.looks_ahead; }),
+                  .recipes = std::ranges::any_of(cells, [](const SweepCell& cell) { return RecipeOf(cell.Plan()); })};
   for (size_t c = 0; c < cells.size(); ++c) {
     const SweepCell* const baseline = BaselineOf(cells, cells[c]);
     if (baseline == nullptr) continue;

@@ -77,6 +77,7 @@ struct Comparisons {
   std::vector<Comparison> changes, drops;  // in the order of the cells
   std::string of_source;                   // the model of which all are versions; "": none
   bool look_ahead = false;                 // whether a plan among them looks ahead
+  bool recipes = false;                    // or is a recipe of the literature (presets.h)
   double margin = 0;                       // of equivalence of the changes (below); 0: not asked
 };
 Comparisons CompareCells(const std::vector<SweepCell>& cells);

@@ -152,7 +152,7 @@ std::string ModelRows(const std::vector<SweepFigure>& rows, double margin) {
   }
   if (std::ranges::count(changes, nullptr) == std::ssize(changes)) {
     table.columns.pop_back();
-    if (quantized) note = "  no changes: the unquantized model was not run; try 16 in --bits, or --plan f32\n";
+    if (quantized) note = "  no changes: the unquantized model was not run; try 16 in --bits, or f32 as a plan\n";
   }
   table.columns.push_back({.name = "equivalence", .side = Side::kBelow});
   return Formatted("\n{}\n{}", title, HowAllMeasured(rows)) + TableText(table, 2) + note + PowerText(changes, format);
@@ -343,6 +343,10 @@ std::string SweepLegend(const Comparisons& comparisons) {
     text +=
         "lossless: by two one-sided tests at 5 %; in brackets 90 % of the loss, in the\n"
         "margin's unit; no star does not show that a change is small\n";
+  if (comparisons.recipes)
+    text +=
+        "recipes come as near to public code as rules do, and round weights to nearest:\n"
+        "tare plan NAME says what differs\n";
   if (comparisons.look_ahead) text += "^ lookahead: a scale may span later tokens than the query\n";
   text += MarksLegend(all);
   if (!comparisons.drops.empty())

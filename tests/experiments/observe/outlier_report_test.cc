@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JSON for other programs, the table and the CSV, from a few values set by hand; and the figures of a whole model
 // against a recorder that keeps every value with its place and sorts them all.
-#include "experiments/observe/statistics_job.h"
 #include "experiments/observe/full_observer.h"
+#include "experiments/observe/statistics_job.h"
 #include "experiments/observe/statistics_report.h"
 
 #include <gmock/gmock.h>

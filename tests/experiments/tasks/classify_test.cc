@@ -100,6 +100,7 @@ TEST_F(ClassifyTest, WhatDoesNotFitIsRefused) {
   };
   refused(File(true, {0, 11, 3}), {}, "labels: index 1: got 11, expected 0 to 10");
   refused(File(true, {0, 1}), {}, "labels: got 2, expected one for each of 3 images");
+  refused(File(true, {0, 1, 2, 3}), {}, "labels: got 4, expected one for each of 3 images");
   refused(File(true, {0, 1, 2}), {.windows = {.window = 5}}, "expected none for images");
   refused(File(true, {0, 1, 2}), {.reference = GoldenFolder("vit-reg4-odd")}, "--reference: got vit-reg4-odd");
   EXPECT_THAT(Call([&] { ReadTasks({{&kPerplexityTask, kFile}}, model_, {}); }),

@@ -83,9 +83,9 @@ std::string WrongCache(const RandomDecode& x, const CacheRules& rules) {
       for (int i = 0; i < v.width && wrong.empty(); ++i) {
         const float held = v.Row(t, head)[i];
         const bool grid = HasCodes(rules.v.format) && !IsInteger(rules.v.format);
-        wrong =
-            WrongValue(Formatted("value of token {}, head {}, channel", t, head), i, got[i],
-                       grid ? ValueOf(RoundedIn(held, group, rules.v.format), group) : held, grid ? 0 : 0.51 * double{step});
+        wrong = WrongValue(Formatted("value of token {}, head {}, channel", t, head), i, got[i],
+                           grid ? ValueOf(RoundedIn(held, group, rules.v.format), group) : held,
+                           grid ? 0 : 0.51 * double{step});
       }
     }
   }

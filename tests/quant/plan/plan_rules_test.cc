@@ -46,6 +46,7 @@ TEST(PlanText, WhatRecipesAddIsChecked) {
       {"q=int8/token+top2+top2", "column 19: got 'top2', expected one value from 1 to 65535: top256"},
       {"q=mxfp4+top2", "got 'top2', but the scales of mxfp4 follow from its blocks"},
       {"head_out=int8/tokens64", "got 'tokens64', expected one of tensor head token"},
+      {"q=int8/tokens4.by8", "column 8: got 'tokens4.by8', expected a multiple of 8 tokens: tokens32.by8"},
       {"q=int8/tokens64.by2", "got 'tokens64.by2', expected one of tensor head token tokens<N>"}};
   for (const auto& [plan, message] : kRefused)
     EXPECT_THAT([&] { Plan::Parse(plan); }, testing::ThrowsMessage<Error>(testing::HasSubstr(message))) << plan;
