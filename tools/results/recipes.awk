@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The KL divergence of each recipe in 10^-3 nats, models side by side; the second's less the first's with its interval,
-# * significant after Holm; and that difference over pairs of several seeds: from the table.csv of `tare compare` and the
-# pairs.csv of `tare compare --also`, both with the plans that `names` lists, in its order.
+# * significant after Holm; and that difference over pairs of several seeds: from the table.csv of `tare compare` and
+# the pairs.csv of `tare compare --also`, both with the plans that `names` lists, in its order.
 of("figure") == "kld" && of("plan") != "f32" {
   plan = of("plan")
   if (FILENAME ~ /pairs/) {
