@@ -151,7 +151,8 @@ void AddSweepOptions(CLI::App& command, CellsCommand& options) {
       AddPlanOption(command, question.plans, "instead of these: a whole plan (f32: unquantized); repeatable")
           ->excludes("--site", "--each-site", "--base", "--bits", "--formats", "--granularity");
   const auto plans = [&question](const std::string& text) {
-    for (const std::string_view one : SplitRules(WithGridFiles(text))) {
+    const std::string whole = WithGridFiles(text);
+    for (const std::string_view one : SplitRules(whole)) {
       if (one.empty()) FailUsage("--plans: got '{}', expected a plan between commas: f32,sage2,kivi4", text);
       question.plans.emplace_back(one);
     }

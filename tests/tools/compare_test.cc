@@ -132,13 +132,14 @@ TEST_F(CompareCommandTest, WholePlansAreCompared) {
 
 // Rows are named as recipes are; files have the rules.
 TEST_F(CompareCommandTest, RecipesAreCompared) {
-  const Outcome outcome = Compare({"--plans", "fa3-fp8,sage2,v=int4/token"});
+  const Outcome outcome = Compare({"--plans", "fa3-fp8, sage2,v[l0,l1]=int4/token"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  for (const char* part : {"  unquantized ", "  fa3-fp8 ^ ", "  sage2 ^ ", "  v=int4/token "})
+  for (const char* part : {"  unquantized ", "  fa3-fp8 ^ ", "  sage2 ^ ", "  v[l0-1]=int4/token "})
     EXPECT_THAT(outcome.out, HasSubstr(part));
   EXPECT_THAT(Get("table.csv"), HasSubstr("q=fp8e4m3/head,k=fp8e4m3/head,v=fp8e4m3/head,probs=fp8e4m3/row+top256"));
   EXPECT_EQ(Compare({"--plans", "sage2", "--plan", "int8"}).exit_code, 2);
   EXPECT_THAT(Compare({"--plans", "fa3-fp9"}).err, HasSubstr("the nearest is fa3-fp8"));
+  EXPECT_THAT(Compare({"--plans", "f32,,sage2"}).err, HasSubstr("--plans: got 'f32,,sage2', expected a plan between"));
 }
 
 // Comparisons of other seeds: the spread over pairs, and their own weights are no other seed.

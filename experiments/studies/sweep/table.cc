@@ -152,7 +152,7 @@ std::string ModelRows(const std::vector<SweepFigure>& rows, double margin) {
   }
   if (std::ranges::count(changes, nullptr) == std::ssize(changes)) {
     table.columns.pop_back();
-    if (quantized) note = "  no changes: the unquantized model was not run; try 16 in --bits, or f32 as a plan\n";
+    if (quantized) note = "  no changes: the unquantized model was not run; try 16 in --bits, or plan f32\n";
   }
   table.columns.push_back({.name = "equivalence", .side = Side::kBelow});
   return Formatted("\n{}\n{}", title, HowAllMeasured(rows)) + TableText(table, 2) + note + PowerText(changes, format);

@@ -150,7 +150,7 @@ TEST(TableTest, WithoutAnUnquantizedRunAColumnIsLeftOutAndTheLineSaysWhy) {
   EXPECT_THAT(Lines(Table({four})),
               ElementsAre("", "perplexity:t, perplexity", "", "a", Row("plan", "perplexity"),
                           Row("attn_logits=int4/row", "21.750"),
-                          "  no changes: the unquantized model was not run; try 16 in --bits, or f32 as a plan"));
+                          "  no changes: the unquantized model was not run; try 16 in --bits, or plan f32"));
   EXPECT_THAT(Table({Perplexity("a", "f32", 20.5)}), Not(HasSubstr("change")));
 }
 
