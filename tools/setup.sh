@@ -55,6 +55,7 @@ python_packages='
 python3-dev           3.12
 nanobind-dev          2.4
 python3-numpy         1:2.0
+python3-pil           10.0
 python3-pandas        2.1
 python3-h5py          3.8
 python3-wheel         0.40
