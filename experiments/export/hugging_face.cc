@@ -179,6 +179,7 @@ TensorView JoinedTensor(const FusedTensor& fused, std::span<const TensorView> pa
   size_t size = 0;
   for (const TensorView& part : parts) {
     TARE_CHECK(part.dtype == whole.dtype && part.shape.size() == whole.shape.size());
+    for (size_t i = 0; i < whole.shape.size(); ++i) TARE_CHECK(i == axis || part.shape[i] == whole.shape[i]);
     whole.shape[axis] += part.shape[axis];
     size += part.bytes.size();
   }

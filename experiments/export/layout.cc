@@ -335,12 +335,11 @@ class Writer {
 
 ConvertSummary ConvertLayout(const std::filesystem::path& path, const std::string& to,
                              const std::filesystem::path& folder, const Progress& progress) {
-  FamilyNamed(to, "--to");
-  const Model model(path, Math::kF32,
-                    {.converted = 0});  // whole, of the shapes that config.json says, and finite, or refused
+  const std::span<const LinearPlace> linear = FamilyNamed(to, "--to").linear;
+  // Whole, of the shapes that config.json says, and finite, or refused.
+  const Model model(path, Math::kF32, {.converted = 0});
   RefuseCodes(model.files(), path);
-  const bool fused = !std::ranges::all_of(FamilyNamed(to, "--to").linear,
-                                          [](const LinearPlace& place) { return place.fused.empty(); });
+  const bool fused = !std::ranges::all_of(linear, [](const LinearPlace& place) { return place.fused.empty(); });
   if (fused && model.config().kinds.empty())
     Fail("{}: to {}: got {} model, expected a family that stores each projection alone", path.string(), to,
          WithArticle(to));

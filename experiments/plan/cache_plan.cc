@@ -18,12 +18,6 @@ constexpr std::pair<KeepPolicy, std::string_view> kPolicies[] = {{KeepPolicy::kW
                                                                  {KeepPolicy::kSnapKvDifference, "snapkv-difference"}};
 constexpr std::pair<int64_t, std::string_view> kUnits[] = {{1'000'000'000, "GB"}, {1'000'000, "MB"}, {1000, "kB"}};
 
-std::string_view Trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
-  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
-
 // Sums of a few fit 64 bits.
 constexpr int64_t kMost = 1'000'000'000;
 

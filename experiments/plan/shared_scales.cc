@@ -79,11 +79,6 @@ void ForColumns(const SiteBlock& block, int64_t n, const std::function<void(cons
 
 }  // namespace
 
-int ScalesOfTokens(Kind kind) {
-  if (kind == Kind::kTokens) return 1;
-  return kind == Kind::kTokensBy8 ? 8 : kind == Kind::kTokensBy4x2 ? 4 : 0;
-}
-
 int64_t OutliersOf(int64_t n, double percent) {
   constexpr double kRoundOff = 1e-9;  // 0.07 percent of 10,000 are 7
   return static_cast<int64_t>(std::ceil(percent * static_cast<double>(n) / 100 - kRoundOff));

@@ -29,9 +29,6 @@
 
 namespace tare {
 
-// The number of scales that tokens<N> has for N tokens: 1, by8 8, by4x2 4; 0 for other kinds.
-int ScalesOfTokens(Granularity::Kind kind);
-
 // How many of n values are set apart, at least one.
 int64_t OutliersOf(int64_t n, double percent);
 

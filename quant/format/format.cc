@@ -106,6 +106,11 @@ std::optional<int> ParseN(std::string_view digits) {
 std::string_view Spelling(Kind kind) { return Info(kind).spelling; }
 std::string_view Meaning(Kind kind) { return Info(kind).meaning; }
 
+int ScalesOfTokens(Kind kind) {
+  if (kind == Kind::kTokens) return 1;
+  return kind == Kind::kTokensBy8 ? 8 : kind == Kind::kTokensBy4x2 ? 4 : 0;
+}
+
 std::string Name(Granularity granularity) {
   const KindInfo& info = Info(granularity.kind);
   std::string name(info.prefix);

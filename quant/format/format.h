@@ -65,6 +65,8 @@ std::optional<Granularity> ParseGranularity(std::string_view text);
 // "tensor", "group<N>": a kind's spelling in messages; and which values share a scale, for docs/reference/plans.md.
 std::string_view Spelling(Granularity::Kind kind);
 std::string_view Meaning(Granularity::Kind kind);
+// The number of scales that tokens<N> has for N tokens: 1, by8 8, by4x2 4; 0 for other kinds.
+int ScalesOfTokens(Granularity::Kind kind);
 
 // The magnitude of a group that determines its scale.
 enum class Statistic { kLargest, kMean, kRootMeanSquare };

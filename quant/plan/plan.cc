@@ -169,8 +169,8 @@ Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {
   const std::optional<Granularity> granularity = ParseGranularity(Word());
   if (!granularity || !std::ranges::contains(site_class.granularities, granularity->kind))
     Refuse(at, OneOf(site_class.granularities));
-  const bool interleaved = Spelling(granularity->kind).contains(".by");
-  if (interleaved && granularity->n % 8 != 0) Refuse(at, "a multiple of 8 tokens: tokens32.by8, tokens64.by4x2");
+  if (ScalesOfTokens(granularity->kind) > 1 && granularity->n % 8 != 0)
+    Refuse(at, "a multiple of 8 tokens: tokens32.by8, tokens64.by4x2");
   return *granularity;
 }
 
@@ -338,8 +338,7 @@ Plan Parser::Parse() {
 }  // namespace
 
 Plan Plan::Parse(std::string_view text) {
-  const size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  const PlanPreset* const preset = FindPreset(text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin));
+  const PlanPreset* const preset = FindPreset(Trimmed(text));
   return Parser(preset != nullptr ? preset->rules : text).Parse();
 }
 

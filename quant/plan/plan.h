@@ -146,6 +146,8 @@ std::string LevelText(const Rule& rule);
 
 // Splits at the commas outside brackets: "q,attn_logits[l0,m1]" has two rules. Empty for an empty text.
 std::vector<std::string_view> SplitRules(std::string_view text);
+// Without the blanks around it.
+std::string_view Trimmed(std::string_view text);
 
 class Plan {
  public:

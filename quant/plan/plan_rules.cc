@@ -101,6 +101,12 @@ bool Selects(const IndexRanges& ranges, const std::optional<int>& index) {
          (index && std::ranges::any_of(ranges, [&](const IndexRange& range) { return range.Contains(*index); }));
 }
 
+std::string_view Trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
 std::vector<std::string_view> SplitRules(std::string_view text) {
   std::vector<std::string_view> rules;
   if (text.empty()) return rules;

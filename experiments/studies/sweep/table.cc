@@ -345,8 +345,8 @@ std::string SweepLegend(const Comparisons& comparisons) {
         "margin's unit; no star does not show that a change is small\n";
   if (comparisons.recipes)
     text +=
-        "recipes come as near to public code as rules do, and round weights to nearest:\n"
-        "tare plan NAME says what differs\n";
+        "recipes follow public code as closely as plan rules can, weights rounded to\n"
+        "nearest: tare plan NAME says what differs\n";
   if (comparisons.look_ahead) text += "^ lookahead: a scale may span later tokens than the query\n";
   text += MarksLegend(all);
   if (!comparisons.drops.empty())
