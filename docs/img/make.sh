@@ -104,6 +104,14 @@ fi
 } | chart methods 'A learned rotation and autoround diverge least at every width, in both models.' \
   left=168 legend="$pair"
 
+{
+  printf 'panel\t\nx\tKL divergence, %s, log scale\tlog\t0.02\t250\t0.03,0.3,3,30,200\ny\t\tnames\n' "$unit"
+  for model in standard differential; do
+    of '{ interval(of("'$model'")); error = 2 * part[2]
+        point("'$model'/x", part[1], $1, part[1] - error, part[1] + error) }' FS=, $data/recipes.csv
+  done
+} | chart recipes 'Each recipe costs the differential model more than the standard one.' left=120 legend="$pair"
+
 for model in standard differential; do
   printf 'panel\t%s\nx\t%s\tlinear\t2.1\t5.4\t2.5,3,3.5,4,4.5,5\n' \
     $model "$([ $model = standard ] || echo bits per value)"
