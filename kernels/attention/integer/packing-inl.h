@@ -237,6 +237,8 @@ void PackFourKeys(const HeadsView<const float>& k, int head, int64_t first, Form
                   int8_t* codes, int32_t* offsets, float* scales) {
   const int groups = static_cast<int>(CeilDiv(k.width, 4)), column = ColumnOfKey(static_cast<int>(first % kTile));
   RowCodes four;
+  for (int64_t i = first + kRowsAtOnce; i < std::min(first + 2 * kRowsAtOnce, k.tokens); ++i)
+    PrefetchRow(k.Row(i, head), k.width);
   if (first < k.tokens) {
     ToRowCodes(FourRows(k, head, first, k.tokens), k.width, smooth, format, CodeOffset::kNone, four);
   }
