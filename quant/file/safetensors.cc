@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header token by token, its checks against the file, the header of a new file, and last what is read and written.
+// The header, its checks against the file, the header of a new file, and last what is read and written.
 #include "quant/file/safetensors.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <limits>
+#include <optional>
+#include <utility>
 
 #include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
@@ -13,124 +15,63 @@
 namespace tare {
 namespace {
 
-// nlohmann calls one function per token; object depth and the last keys say where the token is.
-class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
- public:
-  HeaderReader(SafetensorsHeader& header, const std::string& where) : header_(header), where_(where) {}
+constexpr std::string_view kAdvice = "; try downloading or saving the file again";
 
-  bool start_object(size_t) override {
-    if (depth_ == 2 || numbers_ != nullptr) Refuse("an object");
-    ++depth_;
-    if (depth_ == 2 && !InMetadata()) entry_ = &header_.entries[name_];
-    return true;
-  }
-
-  bool end_object() override {
-    if (depth_ == 2 && !InMetadata()) EndEntry();
-    --depth_;
-    return true;
-  }
-
-  bool key(std::string& text) override {
-    (depth_ == 1 ? name_ : key_) = text;
-    if (depth_ == 1) StartName();
-    if (depth_ == 2 && InMetadata() && header_.metadata.contains(key_)) {
-      Fail("{}: __metadata__ has the key '{}' twice, expected once{}", where_, key_, kAdvice);
-    }
-    return true;
-  }
-
-  bool string(std::string& text) override {
-    if (depth_ == 2 && InMetadata()) {
-      header_.metadata[key_] = text;
-      return true;
-    }
-    if (depth_ != 2 || numbers_ != nullptr || key_ != "dtype") Refuse("a string");
-    if (entry_->dtype) RefuseTwice();
-    entry_->dtype = ParseDType(text);
-    if (!entry_->dtype)
-      Fail("{}: tensor '{}': got dtype '{}', expected one that safetensors names (F32, BF16, ...)", where_, name_,
-           text);
-    return true;
-  }
-
-  bool start_array(size_t) override {
-    if (depth_ != 2 || InMetadata() || numbers_ != nullptr) Refuse("an array");
-    if (key_ != "shape" && key_ != "data_offsets") Refuse("an array");
-    auto& list = key_ == "shape" ? entry_->shape : entry_->data_offsets;
-    if (list) RefuseTwice();
-    numbers_ = &list.emplace();
-    return true;
-  }
-
-  bool end_array() override {
-    if (key_ == "data_offsets" && numbers_->size() != 2) {
-      Fail("{}: tensor '{}': got {} data_offsets, expected 2{}", where_, name_, numbers_->size(), kAdvice);
-    }
-    numbers_ = nullptr;
-    return true;
-  }
-
-  bool number_unsigned(number_unsigned_t value) override {
-    if (numbers_ == nullptr) Refuse("a number");
-    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) Refuse(std::to_string(value));
-    numbers_->push_back(static_cast<int64_t>(value));
-    return true;
-  }
-
-  bool number_integer(number_integer_t value) override { Refuse(std::to_string(value)); }
-  bool number_float(number_float_t, const string_t& text) override { Refuse(text); }
-  bool null() override { Refuse("null"); }
-  bool boolean(bool value) override { Refuse(value ? "true" : "false"); }
-  bool binary(binary_t&) override { Refuse("binary"); }
-
-  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) override {
-    Fail("{}: header: not valid JSON at its byte {}{}", where_, position, kAdvice);
-  }
-
- private:
-  static constexpr std::string_view kAdvice = "; try downloading or saving the file again";
-
-  bool InMetadata() const { return name_ == "__metadata__"; }
-
-  void StartName() {
-    const bool twice = InMetadata() ? metadata_seen_ : header_.entries.contains(name_);
-    if (twice) Fail("{}: header: got '{}' twice, expected once{}", where_, name_, kAdvice);
-    metadata_seen_ |= InMetadata();
-  }
-
-  void EndEntry() {
-    const char* missing = !entry_->dtype          ? "dtype"
-                          : !entry_->shape        ? "shape"
-                          : !entry_->data_offsets ? "data_offsets"
-                                                  : nullptr;
-    if (missing != nullptr) Fail("{}: tensor '{}': has no {}{}", where_, name_, missing, kAdvice);
-  }
-
-  [[noreturn]] void RefuseTwice() {
-    Fail("{}: tensor '{}': has the key '{}' twice, expected once{}", where_, name_, key_, kAdvice);
-  }
-
-  // A token where another belongs.
-  [[noreturn]] void Refuse(const std::string& got) {
-    if (depth_ == 0) Fail("{}: header: got {}, expected an object{}", where_, got, kAdvice);
-    if (depth_ == 1) Fail("{}: header: '{}': got {}, expected an object{}", where_, name_, got, kAdvice);
-    if (InMetadata()) Fail("{}: __metadata__: '{}': got {}, expected a string{}", where_, key_, got, kAdvice);
-    const char* expected = key_ == "dtype"          ? "a string"
-                           : key_ == "shape"        ? "an array of integers from 0 to 2^63-1"
-                           : key_ == "data_offsets" ? "an array of two integers from 0 to 2^63-1"
-                                                    : "no such key";
-    Fail("{}: tensor '{}': '{}': got {}, expected {}{}", where_, name_, key_, got, expected, kAdvice);
-  }
-
-  SafetensorsHeader& header_;
-  const std::string& where_;
-  int depth_ = 0;  // of objects: 1 in the header, 2 in an entry or the metadata
-  std::string name_, key_;
-  bool metadata_seen_ = false;
-  SafetensorsHeader::Entry* entry_ = nullptr;
-  std::vector<int64_t>* numbers_ = nullptr;  // of the array that is open
+// A tensor of the header, and where in the data its bytes are.
+struct Entry {
+  TensorView tensor;
+  int64_t begin = 0, end = 0;
 };
+
+// What is no list or object is short.
+std::string Shown(const nlohmann::json& value) {
+  return value.is_structured() ? value.type_name() : value.dump().substr(0, 100);
+}
+
+std::vector<int64_t> NaturalNumbers(const nlohmann::json& list, const std::string& where) {
+  std::vector<int64_t> numbers;
+  if (!list.is_array()) Fail("{}: got {}, expected an array of integers{}", where, Shown(list), kAdvice);
+  for (const nlohmann::json& number : list) {
+    if (!number.is_number_unsigned() || !std::in_range<int64_t>(number.get<uint64_t>()))
+      Fail("{}: got {}, expected integers from 0 to 2^63-1{}", where, Shown(number), kAdvice);
+    numbers.push_back(number.get<int64_t>());
+  }
+  return numbers;
+}
+
+DType DTypeIn(const nlohmann::json& name, const std::string& where) {
+  const std::string text = name.is_string() ? name.get<std::string>() : Shown(name);
+  const std::optional<DType> dtype = name.is_string() ? ParseDType(text) : std::nullopt;
+  if (!dtype) Fail("{}: got dtype '{}', expected one that safetensors names (F32, BF16, ...)", where, text);
+  return *dtype;
+}
+
+Entry EntryOf(const std::string& name, const nlohmann::json& object, const std::string& where) {
+  if (!object.is_object()) Fail("{}: got {}, expected an object{}", where, Shown(object), kAdvice);
+  constexpr std::array<std::string_view, 3> kKeys{"dtype", "shape", "data_offsets"};
+  for (const std::string_view key : kKeys) {
+    if (!object.contains(key)) Fail("{}: has no {}{}", where, key, kAdvice);
+  }
+  for (const auto& [key, value] : object.items()) {
+    if (!std::ranges::contains(kKeys, key)) Fail("{}: '{}': got {}, expected no such key", where, key, Shown(value));
+  }
+  Entry entry{
+      .tensor = {name, DTypeIn(object["dtype"], where), NaturalNumbers(object["shape"], where + ": shape"), {}}};
+  const std::vector<int64_t> offsets = NaturalNumbers(object["data_offsets"], where + ": data_offsets");
+  if (offsets.size() != 2) Fail("{}: got {} data_offsets, expected 2{}", where, offsets.size(), kAdvice);
+  entry.begin = offsets[0], entry.end = offsets[1];
+  return entry;
+}
+
+std::map<std::string, std::string> MetadataOf(const nlohmann::json& object, const std::string& where) {
+  std::map<std::string, std::string> metadata;
+  if (!object.is_object()) Fail("{}: got {}, expected an object{}", where, Shown(object), kAdvice);
+  for (const auto& [key, value] : object.items()) {
+    if (!value.is_string()) Fail("{}: '{}': got {}, expected a string{}", where, key, Shown(value), kAdvice);
+    metadata[key] = value;
+  }
+  return metadata;
+}
 
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
@@ -160,30 +101,36 @@ int64_t NeededBytes(DType dtype, std::span<const int64_t> shape, const std::stri
   Fail("{}: got {} values of {} bits, expected a number that fills whole bytes", where, *count, Bits(dtype));
 }
 
-using Entry = std::pair<const std::string, SafetensorsHeader::Entry>;
-
-// Entries in the order of their bytes, which must follow each other without hole or overlap, from 0 to `available`.
-void CheckOffsets(std::vector<const Entry*> entries, int64_t available, const std::string& where) {
-  std::ranges::stable_sort(entries, {}, [](const Entry* entry) { return *entry->second.data_offsets; });
+// A tensor has the bytes that it needs; in the order of their bytes, tensors follow each other without hole or overlap,
+// from 0 to `available`.
+void CheckOffsets(const std::vector<Entry>& entries, int64_t available, const std::string& where) {
+  std::vector<const Entry*> in_order;
+  for (const Entry& entry : entries) {
+    const auto& [name, dtype, shape, bytes] = entry.tensor;
+    const std::string tensor = where + ": tensor '" + name + "'";
+    if (entry.begin > entry.end)
+      Fail("{}: got data_offsets [{}, {}], expected begin <= end", tensor, entry.begin, entry.end);
+    if (const int64_t needed = NeededBytes(dtype, shape, tensor); needed != entry.end - entry.begin)
+      Fail("{}: got data_offsets for {} bytes, expected {} for {} of shape {}; try saving the file again", tensor,
+           entry.end - entry.begin, needed, Name(dtype), ShapeText(shape));
+    in_order.push_back(&entry);
+  }
+  std::ranges::stable_sort(in_order, {}, [](const Entry* entry) { return std::pair(entry->begin, entry->end); });
   int64_t end = 0;
   const std::string* before = nullptr;
-  for (const Entry* entry : entries) {
-    const int64_t begin = (*entry->second.data_offsets)[0];
-    if (begin != end) {
+  for (const Entry* entry : in_order) {
+    if (entry->begin != end)
       Fail("{}: tensor '{}': {}: begins at byte {}, expected {}, where {} ends; try saving the file again", where,
-           entry->first, begin < end ? "overlaps" : "leaves a hole", begin, end,
+           entry->tensor.name, entry->begin < end ? "overlaps" : "leaves a hole", entry->begin, end,
            before == nullptr ? "the header" : "'" + *before + "'");
-    }
-    end = (*entry->second.data_offsets)[1];
-    before = &entry->first;
+    end = entry->end;
+    before = &entry->tensor.name;
   }
-  if (end > available) {
+  if (end > available)
     Fail(
         "{}: truncated: the file is {} bytes short of what its header promises (tensor '{}' ends at byte {} of {}); "
-        "try downloading it "
-        "again",
+        "try downloading it again",
         where, end - available, *before, end, available);
-  }
   if (end < available)
     Fail("{}: the file has {} more bytes after its last tensor; try downloading it again", where, available - end);
 }
@@ -216,40 +163,24 @@ std::string HeaderOf(const std::vector<MadeTensor>& tensors, const std::map<std:
 
 }  // namespace
 
-SafetensorsHeader ParseSafetensorsHeader(std::string_view text, const std::string& where) {
-  // The parser would skip a byte order mark or spaces before the brace, and end at a NUL.
-  if (!text.starts_with('{')) Fail("{}: header does not begin with '{{'; expected a safetensors file", where);
-  if (text.find('\0') != text.npos)
-    Fail("{}: header holds a NUL byte; try downloading or saving the file again", where);
-  SafetensorsHeader header;
-  HeaderReader reader(header, where);
-  nlohmann::json::sax_parse(text, &reader);
-  return header;
-}
-
 SafetensorsContent ParseSafetensors(std::span<const std::byte> file, const std::string& where) {
   const std::string_view text = HeaderText(file, where);
-  SafetensorsHeader header = ParseSafetensorsHeader(text, where);
-  const std::span<const std::byte> data = file.subspan(kLengthBytes + text.size());
-  std::vector<const Entry*> entries;
-  for (const Entry& entry : header.entries) {
-    const std::vector<int64_t>& offsets = *entry.second.data_offsets;
-    const std::string tensor = where + ": tensor '" + entry.first + "'";
-    if (offsets[0] > offsets[1])
-      Fail("{}: got data_offsets [{}, {}], expected begin <= end", tensor, offsets[0], offsets[1]);
-    const int64_t needed = NeededBytes(*entry.second.dtype, *entry.second.shape, tensor);
-    if (needed != offsets[1] - offsets[0]) {
-      Fail("{}: got data_offsets for {} bytes, expected {} for {} of shape {}; try saving the file again", tensor,
-           offsets[1] - offsets[0], needed, Name(*entry.second.dtype), ShapeText(*entry.second.shape));
-    }
-    entries.push_back(&entry);
+  // The parser would skip a byte order mark or spaces before the brace.
+  if (!text.starts_with('{')) Fail("{}: header does not begin with '{{'; expected a safetensors file", where);
+  SafetensorsContent content;
+  std::vector<Entry> entries;
+  const nlohmann::json header = ParseJson(text, where + ": header");
+  for (const auto& [name, value] : header.items()) {
+    if (name == "__metadata__")
+      content.metadata = MetadataOf(value, where + ": '" + name + "'");
+    else
+      entries.push_back(EntryOf(name, value, where + ": tensor '" + name + "'"));
   }
-  CheckOffsets(std::move(entries), static_cast<int64_t>(data.size()), where);
-  SafetensorsContent content{{}, std::move(header.metadata)};
-  for (auto& [name, entry] : header.entries) {
-    const std::vector<int64_t>& offsets = *entry.data_offsets;
-    const auto begin = static_cast<size_t>(offsets[0]), size = static_cast<size_t>(offsets[1]) - begin;
-    content.tensors.push_back({name, *entry.dtype, std::move(*entry.shape), data.subspan(begin, size)});
+  const std::span<const std::byte> data = file.subspan(kLengthBytes + text.size());
+  CheckOffsets(entries, std::ssize(data), where);
+  for (Entry& entry : entries) {
+    entry.tensor.bytes = data.subspan(static_cast<size_t>(entry.begin), static_cast<size_t>(entry.end - entry.begin));
+    content.tensors.push_back(std::move(entry.tensor));
   }
   return content;
 }

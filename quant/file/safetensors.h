@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,21 +22,6 @@
 #include "quant/file/mapped_file.h"
 
 namespace tare {
-
-// The JSON header of a safetensors file, read token by token: unexpected content is refused where it stands, so neither
-// its depth nor its size costs memory. The entries are not yet checked against the file.
-struct SafetensorsHeader {
-  struct Entry {
-    std::optional<DType> dtype;
-    std::optional<std::vector<int64_t>> shape;         // not negative
-    std::optional<std::vector<int64_t>> data_offsets;  // two, not negative
-  };
-  std::map<std::string, Entry> entries;  // by name, each with all three
-  std::map<std::string, std::string> metadata;
-};
-
-// Throws Error if text is not such a header. `where` starts messages.
-SafetensorsHeader ParseSafetensorsHeader(std::string_view text, const std::string& where);
 
 struct TensorView {
   std::string name;
