@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Remembered hashes, lines with their hash, SHA-256 itself, and records.
+// Lines with their hash, remembered hashes, SHA-256 itself, and records.
 #include "quant/file/sha256.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <openssl/evp.h>
 
@@ -20,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kHashSchema = "tare.hash/1";
+constexpr const char *kHashSchema = "tare.hash/1", *kHashOfFile = "sha256_of_file";
 constexpr std::chrono::nanoseconds kSettled = std::chrono::seconds(2);
 
 fs::path& HashFolder() {
@@ -43,40 +44,6 @@ bool IsRemembered(const MappedFile& file) { return !HashFolder().empty() && file
 
 fs::path EntryOf(const Json& state) { return HashFolder() / Sha256OfText(JsonText(state)).substr(0, 32); }
 
-// None where it is not known, or what is known is damaged.
-std::optional<std::string> Remembered(const Json& state) {
-  static const RecordKind kind{
-      .schema = kHashSchema,
-      .what = "a remembered hash",
-      .is_record =
-          [](const Json& object) { return object.contains("sha256_of_file") && object["sha256_of_file"].is_string(); },
-      .is_older = [](const Json&) { return false; }};
-  try {
-    TakeForOwn(EntryOf(state));
-    const RecordLines lines = ReadRecords(EntryOf(state), kind);
-    if (lines.records.size() != 1 || !lines.damaged.empty()) return std::nullopt;
-    Json object = lines.records.front().object;
-    std::string hash = object.at("sha256_of_file");
-    object.erase("sha256_of_file");
-    if (object == state) return hash;
-  } catch (const Error&) {  // something else, or unreadable: hashed again
-  }
-  return std::nullopt;
-}
-
-void Remember(const MappedFile& file, const std::string& hash) {
-  if (std::chrono::system_clock::now().time_since_epoch() - file.state().changed < kSettled) return;
-  Json object = StateOf(file);
-  const fs::path entry = EntryOf(object);
-  object["sha256_of_file"] = hash;
-  std::error_code error;
-  fs::create_directories(HashFolder(), error);
-  try {
-    WriteFileAtomically(entry, CheckedLine(object) + "\n");
-  } catch (const Error&) {  // no room, no right, or another process remembers the same: hashed again next time
-  }
-}
-
 constexpr std::string_view kHashKey = ",\"sha256\":\"", kHashEnd = "\"}";
 constexpr size_t kDigits = 64, kHashSize = kHashKey.size() + kDigits + kHashEnd.size();
 
@@ -96,6 +63,34 @@ Json ObjectWithHash(const std::string& line) {
   if (line.size() <= kHashSize) return {};
   const std::string begin = line.substr(0, line.size() - kHashSize);
   return WithHash(begin) == line ? ParsedLine(begin + "}") : Json();
+}
+
+// None where it is not known, or what is known is damaged.
+std::optional<std::string> Remembered(const Json& state) {
+  try {
+    TakeForOwn(EntryOf(state));
+    const std::vector<std::string> lines = ReadLines(EntryOf(state));
+    Json object = lines.size() == 1 ? ObjectWithHash(lines.front()) : Json();
+    if (!object.is_object() || !object.contains(kHashOfFile)) return std::nullopt;
+    const Json hash = std::exchange(object[kHashOfFile], Json());
+    object.erase(kHashOfFile);
+    if (object == state && hash.is_string()) return hash;
+  } catch (const Error&) {  // something else, or unreadable: hashed again
+  }
+  return std::nullopt;
+}
+
+void Remember(const MappedFile& file, const std::string& hash) {
+  if (std::chrono::system_clock::now().time_since_epoch() - file.state().changed < kSettled) return;
+  Json object = StateOf(file);
+  const fs::path entry = EntryOf(object);
+  object[kHashOfFile] = hash;
+  std::error_code error;
+  fs::create_directories(HashFolder(), error);
+  try {
+    WriteFileAtomically(entry, CheckedLine(object) + "\n");
+  } catch (const Error&) {  // no room, no right, or another process remembers the same: hashed again next time
+  }
 }
 
 std::string SchemaIn(const Json& object) {
