@@ -127,7 +127,7 @@ std::shared_ptr<const KvCache::Memory> KvCache::NewPage(const PageLayout& layout
     Fail("cache, page: got {} of the source, expected {} bytes at a multiple of 64",
          owner == nullptr ? "nothing" : "a misaligned place", bytes);
   std::memset(owner.get(), 0, bytes);
-  return std::make_shared<const Memory>(Memory{owner, owner.get(), owner.get() + layout.KeyBytes()});
+  return std::make_shared<const Memory>(Memory{owner, owner.get(), owner.get() + layout.k().Bytes()});
 }
 
 // Pages of zeros. A new piece doubles the cache, up to two of the processor's large pages. So a cache may take this
@@ -142,10 +142,10 @@ std::vector<std::shared_ptr<const KvCache::Memory>> KvCache::NewCodedPages(int64
       rest_.owner = NewPiece(static_cast<size_t>(rest_.pages * coded_.Bytes()));
       rest_.used = 0;
     }
-    std::byte* const k = rest_.owner.get() + rest_.used * coded_.KeyBytes();
-    std::byte* const v = rest_.owner.get() + rest_.pages * coded_.KeyBytes() + rest_.used * coded_.ValueBytes();
-    std::memset(k, 0, static_cast<size_t>(coded_.KeyBytes()));
-    std::memset(v, 0, static_cast<size_t>(coded_.ValueBytes()));
+    std::byte* const k = rest_.owner.get() + rest_.used * coded_.k().Bytes();
+    std::byte* const v = rest_.owner.get() + rest_.pages * coded_.k().Bytes() + rest_.used * coded_.v().Bytes();
+    std::memset(k, 0, static_cast<size_t>(coded_.k().Bytes()));
+    std::memset(v, 0, static_cast<size_t>(coded_.v().Bytes()));
     ++rest_.used;
     pages.push_back(std::make_shared<const Memory>(Memory{rest_.owner, k, v}));
   }
@@ -174,8 +174,8 @@ KvCache::Page& KvCache::WritablePage(int64_t number) {
   for (const auto& [memory, layout] : {std::pair{&page.coded, &coded_}, {&page.plain, &plain_}}) {
     if (memory->use_count() < 2) continue;
     const std::shared_ptr<const Memory> own = NewPage(*layout);
-    std::memcpy(own->k, (*memory)->k, static_cast<size_t>(layout->KeyBytes()));
-    std::memcpy(own->v, (*memory)->v, static_cast<size_t>(layout->ValueBytes()));
+    std::memcpy(own->k, (*memory)->k, static_cast<size_t>(layout->k().Bytes()));
+    std::memcpy(own->v, (*memory)->v, static_cast<size_t>(layout->v().Bytes()));
     *memory = own;
   }
   return page;
@@ -185,20 +185,10 @@ KvCache::Page& KvCache::WritablePage(int64_t number) {
 void KvCache::ReadBackCutPage() {
   const int64_t number = tokens_ / kPageTokens;
   if (!coded_.ByPages() || number >= rounded_) return;
-  const std::array<Part, kMostParts> parts = Parts(number);
   const std::shared_ptr<const Memory> plain = NewPage(plain_);
-  std::vector<float> row(static_cast<size_t>(std::max(shape().k_width, shape().v_width)));
-  for (const Part& part : parts) {
-    for (auto token = static_cast<int>(part.keys.begin); token < part.keys.end; ++token) {
-      for (int h = 0; h < shape().k_heads; ++h) {
-        part.layout->ReadKey(part.k, token, h, row.data());
-        plain_.WriteKey(plain->k, token, h, row.data());
-      }
-      for (int h = 0; h < shape().v_heads; ++h) {
-        part.layout->ReadValue(part.v, token, h, row.data());
-        plain_.WriteValue(plain->v, token, h, row.data());
-      }
-    }
+  for (const Part& part : Parts(number)) {
+    plain_.k().WriteRows(plain->k, part.layout->k(), part.k, part.keys);
+    plain_.v().WriteRows(plain->v, part.layout->v(), part.v, part.keys);
   }
   pages_[number] = {.coded = nullptr, .plain = plain};
   rounded_ = number;
@@ -225,11 +215,11 @@ void KvCache::WriteToken(const Page& page, int token, const HeadsView<const floa
       key = turned;
     }
     key = kept(key, k_rotation_);
-    for_layouts([&](const PageLayout& layout, const Memory& to) { layout.WriteKey(to.k, token, h, key); });
+    for_layouts([&](const PageLayout& layout, const Memory& to) { layout.k().Write(to.k, token, h, key); });
   }
   for (int h = 0; h < v.heads; ++h) {
     const float* value = kept(v.Row(row, h), v_rotation_);
-    for_layouts([&](const PageLayout& layout, const Memory& to) { layout.WriteValue(to.v, token, h, value); });
+    for_layouts([&](const PageLayout& layout, const Memory& to) { layout.v().Write(to.v, token, h, value); });
   }
 }
 
@@ -237,8 +227,8 @@ void KvCache::WriteToken(const Page& page, int token, const HeadsView<const floa
 void KvCache::RoundFullPages() {
   for (; coded_.ByPages() && (rounded_ + 1) * kPageTokens < tokens_; ++rounded_) {
     const Page& page = pages_[rounded_];
-    coded_.WriteKeys(page.coded->k, plain_, page.plain->k);
-    coded_.WriteValues(page.coded->v, plain_, page.plain->v);
+    coded_.k().WriteAll(page.coded->k, plain_.k(), page.plain->k);
+    coded_.v().WriteAll(page.coded->v, plain_.v(), page.plain->v);
   }
 }
 
@@ -291,23 +281,22 @@ KvCache::Page KvCache::KeptPage(int64_t number, int64_t tokens, std::span<const 
   const int64_t begin = number * kPageTokens, end = std::min(begin + kPageTokens, tokens);
   Page page{.coded = NewPage(coded_), .plain = nullptr};
   if (HasPlain() && (begin < rules_.first || end > tokens - rules_.last)) page.plain = NewPage(plain_);
-  const auto copy = [&](const auto& of_heads, const auto& copy_row) {
+  const auto copy = [&](const auto& of_heads, const PageSide& (PageLayout::*side)() const, std::byte* Memory::* at) {
     for (size_t h = 0; h < of_heads.size(); ++h) {
       for (int64_t t = begin; t < end; ++t) {
         const int64_t from = of_heads[h][static_cast<size_t>(t)];
         const Page& source = pages_[static_cast<size_t>(from / kPageTokens)];
-        const auto to = static_cast<int>(t - begin), row = static_cast<int>(from % kPageTokens);
-        copy_row(coded_, *page.coded, to, *source.coded, row, static_cast<int>(h));
-        if (page.plain && source.plain) copy_row(plain_, *page.plain, to, *source.plain, row, static_cast<int>(h));
+        const auto copy_row = [&](const PageLayout& layout, const Memory& to, const Memory& of) {
+          (layout.*side)().Copy(to.*at, static_cast<int>(t - begin), of.*at, static_cast<int>(from % kPageTokens),
+                                static_cast<int>(h));
+        };
+        copy_row(coded_, *page.coded, *source.coded);
+        if (page.plain && source.plain) copy_row(plain_, *page.plain, *source.plain);
       }
     }
   };
-  copy(of_k_heads, [](const PageLayout& layout, const Memory& to, int token, const Memory& from, int row, int h) {
-    layout.CopyKey(to.k, token, from.k, row, h);
-  });
-  copy(of_v_heads, [](const PageLayout& layout, const Memory& to, int token, const Memory& from, int row, int h) {
-    layout.CopyValue(to.v, token, from.v, row, h);
-  });
+  copy(of_k_heads, &PageLayout::k, &Memory::k);
+  copy(of_v_heads, &PageLayout::v, &Memory::v);
   return page;
 }
 
@@ -361,7 +350,7 @@ void KvCache::ReadKey(int64_t token, int head, float* key) const {
   CheckRange("cache, key", "head", head, 0, shape().k_heads - 1);
   CheckPointer("cache, key", key, shape().k_width);
   const Part part = PartOf(token);
-  part.layout->ReadKey(part.k, static_cast<int>(token % kPageTokens), head, key);
+  part.layout->k().Read(part.k, static_cast<int>(token % kPageTokens), head, key);
   if (k_rotation_) k_rotation_->RotateBack(key, key);
   if (rotary_) rotary_->Turn(key, token);
 }
@@ -370,7 +359,7 @@ void KvCache::ReadValue(int64_t token, int head, float* value) const {
   CheckRange("cache, value", "head", head, 0, shape().v_heads - 1);
   CheckPointer("cache, value", value, shape().v_width);
   const Part part = PartOf(token);
-  part.layout->ReadValue(part.v, static_cast<int>(token % kPageTokens), head, value);
+  part.layout->v().Read(part.v, static_cast<int>(token % kPageTokens), head, value);
   if (v_rotation_) v_rotation_->RotateBack(value, value);
 }
 

@@ -3,27 +3,13 @@
 
 #include <algorithm>
 
-#include "kernels/attention/heads.h"
+#include "quant/base/integers.h"
 #include "quant/base/message.h"
 
 namespace tare {
 namespace {
 
 using Kind = Granularity::Kind;
-
-// groups: the number of groups of a token's channels.
-PageScales ScalesOf(const CacheRule& rule, int64_t channels, int64_t groups) {
-  if (rule.clip) return {rule.format, 0, HeldScales::kF32, rule.clip};
-  if (!rule.InRuns()) return {rule.format, rule.ByChannel() ? channels : kPageTokens};
-  const int64_t count = rule.ByChannel() ? kPageTokens / rule.granularity.n * channels : groups * kPageTokens;
-  return {rule.format, count, HeldScales::kF16};
-}
-
-// The lanes of a run, where each run has n.
-LaneRun RunOf(int run, int n) {
-  const int first = run * n;
-  return {.panel = first / kPanelLanes, .begin = first % kPanelLanes, .end = first % kPanelLanes + n};
-}
 
 // Runs end where panels do, and have whole vectors of every instruction set.
 bool MayShare(Granularity granularity, Kind in_runs) {
@@ -66,142 +52,113 @@ void CheckRules(const CacheRule& k, const CacheRule& v) {
     Fail("cache, v: got a scale per {}, expected {}", Name(v.granularity), kValueGranularities);
 }
 
-PageLayout::PageLayout(const CacheShape& shape, const CacheRule& k, const CacheRule& v)
-    : shape_((CheckShape(shape), shape)),
-      k_(k),
-      v_(v),
-      k_scales_(ScalesOf(k, KeyInputs(), 1)),
-      v_scales_(ScalesOf(v, int64_t{ValuePanels()} * kPanelLanes, ValueRuns())),
-      key_bytes_(PanelBytes(k.format, KeyInputs()) + k_scales_.Bytes()),
-      value_bytes_(ValuePanels() * PanelBytes(v.format, kPageTokens) + v_scales_.Bytes()) {}
+PageSide::PageSide(Lanes lanes, int heads, int width, const CacheRule& rule)
+    : lanes_(lanes),
+      heads_(heads),
+      width_(width),
+      rule_(rule),
+      scales_(rule.format, rule.clip ? 0 : Runs() * (rule.ByChannel() ? Channels() : kPageTokens),
+              rule.InRuns() ? HeldScales::kF16 : HeldScales::kF32, rule.clip),
+      head_bytes_(Panels() * PanelBytes(rule.format, Inputs()) + scales_.Bytes()) {}
 
-LaneRun PageLayout::KeyRun(int run) const { return k_.InRuns() ? RunOf(run, k_.granularity.n) : LaneRun{}; }
+int PageSide::Runs() const {
+  const int lanes = lanes_ == Lanes::kTokens ? kPageTokens : width_;
+  return rule_.InRuns() ? static_cast<int>(CeilDiv(lanes, rule_.granularity.n)) : 1;
+}
 
-LaneRun PageLayout::ValueRun(int run) const {
-  return v_.InRuns() ? RunOf(run, v_.granularity.n) : LaneRun{.panels = ValuePanels()};
+LaneRun PageSide::Run(int run) const {
+  if (!rule_.InRuns()) return {.panels = Panels()};
+  const int n = rule_.granularity.n, begin = run * n % kPanelLanes;
+  return {.panel = run * n / kPanelLanes, .begin = begin, .end = begin + n};
+}
+
+int64_t PageSide::PanelOf(int head, int channel) const {
+  return Panel(head) + (lanes_ == Lanes::kTokens ? 0 : channel / kPanelLanes * PanelBytes(rule_.format, kPageTokens));
+}
+
+PanelRun PageSide::RowOf(int token, int channel) const {
+  return lanes_ == Lanes::kTokens ? PanelRun{channel, token, 1, 0} : PanelRun{token, channel % kPanelLanes, 0, 1};
+}
+
+PanelRun PageSide::ColumnOf(int channel) const {
+  return lanes_ == Lanes::kTokens ? PanelRun{channel, 0, 0, 1} : PanelRun{0, channel % kPanelLanes, 1, 0};
 }
 
 template <typename Body>
-void PageLayout::ForGroups(int token, const Body& body) const {
-  const int width = v_.InRuns() ? v_.granularity.n : shape_.v_width;
-  for (int run = 0; run < ValueRuns(); ++run)
-    body(run * width, std::min(width, shape_.v_width - run * width), int64_t{run} * kPageTokens + token);
+void PageSide::ForGroups(int token, const Body& body) const {
+  const int width = rule_.InRuns() ? rule_.granularity.n : width_;
+  for (int run = 0; run < Runs(); ++run)
+    body(run * width, std::min(width, width_ - run * width), int64_t{run} * kPageTokens + token);
 }
 
-void PageLayout::WriteKey(std::byte* k, int token, int head, const float* key) const {
-  TARE_CHECK(!k_.ByChannel());
-  float codes[kLargestWidth];
-  if (HasCodes(k_.format)) {
-    k_scales_.Round(key, shape_.k_width, k + KeyScales(head), token, codes);
-    key = codes;
-  }
-  WritePanel(k_.format, k + Key(head), {0, token, 1, 0}, key, shape_.k_width);
+void PageSide::WriteKept(std::byte* page, int token, int head, const float* kept) const {
+  for (int c = 0; c < width_; c += InPanel())
+    WritePanel(rule_.format, page + PanelOf(head, c), RowOf(token, c), kept + c, std::min(InPanel(), width_ - c));
 }
 
-void PageLayout::WriteValue(std::byte* v, int token, int head, const float* value) const {
-  TARE_CHECK(!v_.ByChannel());
-  if (!HasCodes(v_.format)) return WriteValueRow(v, token, head, value);
+void PageSide::ReadKept(const std::byte* page, int token, int head, float* kept) const {
+  for (int c = 0; c < width_; c += InPanel())
+    ReadPanel(rule_.format, page + PanelOf(head, c), RowOf(token, c), std::min(InPanel(), width_ - c), kept + c);
+}
+
+void PageSide::Write(std::byte* page, int token, int head, const float* row) const {
+  TARE_CHECK(!rule_.ByChannel());
+  if (!HasCodes(rule_.format)) return WriteKept(page, token, head, row);
   float codes[kLargestWidth];
   ForGroups(token, [&](int first, int channels, int64_t scale) {
-    v_scales_.Round(value + first, channels, v + ValueScales(head), scale, codes + first);
+    scales_.Round(row + first, channels, page + Scales(head), scale, codes + first);
   });
-  WriteValueRow(v, token, head, codes);
+  WriteKept(page, token, head, codes);
 }
 
-void PageLayout::WriteValueRow(std::byte* v, int token, int head, const float* kept) const {
-  for (int first = 0; first < shape_.v_width; first += kPanelLanes) {
-    const int channels = std::min(kPanelLanes, shape_.v_width - first);
-    WritePanel(v_.format, v + ValuePanel(head, first), {token, 0, 0, 1}, kept + first, channels);
-  }
-}
-
-void PageLayout::ReadValueRow(const std::byte* v, int token, int head, float* kept) const {
-  for (int first = 0; first < shape_.v_width; first += kPanelLanes) {
-    const int channels = std::min(kPanelLanes, shape_.v_width - first);
-    ReadPanel(v_.format, v + ValuePanel(head, first), {token, 0, 0, 1}, channels, kept + first);
-  }
-}
-
-void PageLayout::WriteKeyChannel(std::byte* k, int channel, int head, const float* column) const {
+void PageSide::WriteColumn(std::byte* page, int channel, int head, const float* column) const {
   float codes[kPageTokens];
-  const int tokens = kPageTokens / KeyRuns();
-  for (int run = 0; run < KeyRuns(); ++run) {
-    const int64_t scale = int64_t{run} * KeyInputs() + channel;
-    k_scales_.Round(column + run * tokens, tokens, k + KeyScales(head), scale, codes + run * tokens);
-  }
-  WritePanel(k_.format, k + Key(head), {channel, 0, 0, 1}, codes, kPageTokens);
+  const int tokens = kPageTokens / Runs();
+  for (int run = 0; run < Runs(); ++run)
+    scales_.Round(column + run * tokens, tokens, page + Scales(head), run * Channels() + channel, codes + run * tokens);
+  WritePanel(rule_.format, page + PanelOf(head, channel), ColumnOf(channel), codes, kPageTokens);
 }
 
-void PageLayout::WriteValueChannel(std::byte* v, int channel, int head, const float* column) const {
-  float codes[kPageTokens];
-  v_scales_.Round(column, kPageTokens, v + ValueScales(head), channel, codes);
-  WritePanel(v_.format, v + ValuePanel(head, channel), {0, channel % kPanelLanes, 1, 0}, codes, kPageTokens);
-}
-
-void PageLayout::WriteKeys(std::byte* k, const PageLayout& plain, const std::byte* from) const {
-  float values[kLargestWidth];  // of a token or a channel
-  for (int head = 0; head < shape_.k_heads; ++head) {
-    for (int t = 0; t < kPageTokens && !k_.ByChannel(); ++t) {
-      plain.ReadKey(from, t, head, values);
-      WriteKey(k, t, head, values);
-    }
-    for (int c = 0; c < shape_.k_width && k_.ByChannel(); ++c) {
-      ReadPanel(Format::kF32, from + plain.Key(head), {c, 0, 0, 1}, kPageTokens, values);
-      WriteKeyChannel(k, c, head, values);
+void PageSide::WriteRows(std::byte* page, const PageSide& source, const std::byte* from, KeyRange tokens) const {
+  float row[kLargestWidth];
+  for (int head = 0; head < heads_; ++head) {
+    for (auto token = static_cast<int>(tokens.begin); token < tokens.end; ++token) {
+      source.Read(from, token, head, row);
+      Write(page, token, head, row);
     }
   }
 }
 
-void PageLayout::WriteValues(std::byte* v, const PageLayout& plain, const std::byte* from) const {
-  float values[kLargestWidth];
-  for (int head = 0; head < shape_.v_heads; ++head) {
-    for (int t = 0; t < kPageTokens && !v_.ByChannel(); ++t) {
-      plain.ReadValue(from, t, head, values);
-      WriteValue(v, t, head, values);
-    }
-    for (int c = 0; c < shape_.v_width && v_.ByChannel(); ++c) {
-      ReadPanel(Format::kF32, from + plain.ValuePanel(head, c), {0, c % kPanelLanes, 1, 0}, kPageTokens, values);
-      WriteValueChannel(v, c, head, values);
+void PageSide::WriteAll(std::byte* page, const PageSide& plain, const std::byte* from) const {
+  if (!rule_.ByChannel()) return WriteRows(page, plain, from, {0, kPageTokens});
+  float column[kPageTokens];
+  for (int head = 0; head < heads_; ++head) {
+    for (int c = 0; c < width_; ++c) {
+      ReadPanel(Format::kF32, from + plain.PanelOf(head, c), plain.ColumnOf(c), kPageTokens, column);
+      WriteColumn(page, c, head, column);
     }
   }
 }
 
-void PageLayout::CopyKey(std::byte* k, int token, const std::byte* from, int from_token, int head) const {
-  TARE_CHECK(!k_.ByChannel());
+void PageSide::Copy(std::byte* page, int token, const std::byte* from, int from_token, int head) const {
+  TARE_CHECK(!rule_.ByChannel());
   float codes[kLargestWidth];
-  ReadPanel(k_.format, from + Key(head), {0, from_token, 1, 0}, shape_.k_width, codes);
-  WritePanel(k_.format, k + Key(head), {0, token, 1, 0}, codes, shape_.k_width);
-  if (HasCodes(k_.format)) k_scales_.Copy(k + KeyScales(head), token, from + KeyScales(head), from_token);
-}
-
-void PageLayout::CopyValue(std::byte* v, int token, const std::byte* from, int from_token, int head) const {
-  TARE_CHECK(!v_.ByChannel());
-  float codes[kLargestWidth];
-  ReadValueRow(from, from_token, head, codes);
-  WriteValueRow(v, token, head, codes);
-  if (!HasCodes(v_.format)) return;
+  ReadKept(from, from_token, head, codes);
+  WriteKept(page, token, head, codes);
+  if (!HasCodes(rule_.format)) return;
   ForGroups(from_token, [&](int, int, int64_t scale) {
-    v_scales_.Copy(v + ValueScales(head), scale - from_token + token, from + ValueScales(head), scale);
+    scales_.Copy(page + Scales(head), scale - from_token + token, from + Scales(head), scale);
   });
 }
 
-void PageLayout::ReadKey(const std::byte* k, int token, int head, float* key) const {
-  ReadPanel(k_.format, k + Key(head), {0, token, 1, 0}, shape_.k_width, key);
-  if (!HasCodes(k_.format)) return;
-  const std::byte* const scales = k + KeyScales(head);
-  if (!k_.ByChannel()) return k_scales_.Dequantize(scales, token, shape_.k_width, key);
-  const int64_t run = token / (kPageTokens / KeyRuns());
-  k_scales_.DequantizeEach(scales, run * KeyInputs(), shape_.k_width, key);
-}
-
-void PageLayout::ReadValue(const std::byte* v, int token, int head, float* value) const {
-  ReadValueRow(v, token, head, value);
-  if (!HasCodes(v_.format)) return;
-  const std::byte* const scales = v + ValueScales(head);
-  if (v_.ByChannel()) return v_scales_.DequantizeEach(scales, 0, shape_.v_width, value);
-  ForGroups(token, [&](int first, int channels, int64_t scale) {
-    v_scales_.Dequantize(scales, scale, channels, value + first);
-  });
+void PageSide::Read(const std::byte* page, int token, int head, float* row) const {
+  ReadKept(page, token, head, row);
+  if (!HasCodes(rule_.format)) return;
+  const std::byte* const scales = page + Scales(head);
+  if (rule_.ByChannel())
+    return scales_.DequantizeEach(scales, token / (kPageTokens / Runs()) * Channels(), width_, row);
+  ForGroups(token,
+            [&](int first, int channels, int64_t scale) { scales_.Dequantize(scales, scale, channels, row + first); });
 }
 
 }  // namespace tare

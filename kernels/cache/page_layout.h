@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/attention/heads.h"
 #include "kernels/cache/panel.h"
 #include "quant/format/format.h"
 #include "quant/format/hadamard.h"
@@ -82,80 +83,90 @@ struct LaneRun {
   int begin = 0, end = kPanelLanes;
 };
 
-// Offsets in bytes from the first of a page's keys or of its values; all are multiples of 64. Below, k and v are these
-// places.
-class PageLayout {
+// The keys of a page, or its values: the panels of all heads, each head's beside its scales. Offsets are in bytes from
+// the first of them; all are multiples of 64. Below, `page` is that place.
+class PageSide {
  public:
-  PageLayout(const CacheShape& shape, const CacheRule& k, const CacheRule& v);
+  enum class Lanes { kTokens, kChannels };  // of keys; of values
 
-  const CacheShape& shape() const { return shape_; }
-  const CacheRule& k() const { return k_; }
-  const CacheRule& v() const { return v_; }
-  // Whether tokens cannot be written one by one.
-  bool ByPages() const { return k_.ByChannel() || v_.ByChannel(); }
-  int KeyInputs() const { return (shape_.k_width + 15) / 16 * 16; }
-  int ValuePanels() const { return (shape_.v_width + kPanelLanes - 1) / kPanelLanes; }
+  PageSide(Lanes lanes, int heads, int width, const CacheRule& rule);
 
-  int64_t Key(int head) const { return head * key_bytes_ + (k_.ByChannel() ? k_scales_.Bytes() : 0); }
-  int64_t KeyScales(int head) const {
-    return (head + 1) * key_bytes_ - (k_.ByChannel() ? key_bytes_ : k_scales_.Bytes());
-  }
-  int64_t KeyMinima(int head) const { return KeyScales(head) + k_scales_.Minima(); }  // where k.HasMinima()
-  int64_t KeyBytes() const { return shape_.k_heads * key_bytes_; }                    // of all heads, scales among them
-  int64_t ValueScales(int head) const { return head * value_bytes_; }
-  int64_t ValueMinima(int head) const { return ValueScales(head) + v_scales_.Minima(); }  // where v.HasMinima()
-  int64_t Value(int head) const { return ValueScales(head) + v_scales_.Bytes(); }
-  int64_t ValueBytes() const { return shape_.v_heads * value_bytes_; }
-  int64_t Bytes() const { return KeyBytes() + ValueBytes(); }
+  const CacheRule& rule() const { return rule_; }
+  // A panel has so many inputs, a head so many panels.
+  int Inputs() const { return lanes_ == Lanes::kTokens ? (width_ + 15) / 16 * 16 : kPageTokens; }
+  int Panels() const { return lanes_ == Lanes::kTokens ? 1 : (width_ + kPanelLanes - 1) / kPanelLanes; }
+
+  // Scales that go into what the panels are multiplied by, and those of values, lie before the panels.
+  int64_t Panel(int head) const { return head * head_bytes_ + (ScalesFirst() ? scales_.Bytes() : 0); }
+  int64_t Scales(int head) const { return (head + 1) * head_bytes_ - (ScalesFirst() ? head_bytes_ : scales_.Bytes()); }
+  int64_t Minima(int head) const { return Scales(head) + scales_.Minima(); }  // where the rule HasMinima
+  int64_t ScaleBytes() const { return scales_.Bytes(); }                      // between panels of a head and the next
+  int64_t Bytes() const { return heads_ * head_bytes_; }                      // of all heads, scales among them
 
   // How many scales of its own an input of a head has: one for each of these runs of lanes, which are all lanes but
-  // where a rule is InRuns.
-  int KeyRuns() const { return k_.InRuns() ? kPageTokens / k_.granularity.n : 1; }
-  int ValueRuns() const { return v_.InRuns() ? (shape_.v_width + v_.granularity.n - 1) / v_.granularity.n : 1; }
-  LaneRun KeyRun(int run) const;
-  LaneRun ValueRun(int run) const;
-  // Scales and minima of a run's inputs, where they are the inputs': of keys by channel [KeyInputs()], of values not by
-  // channel [64]. memory: as many twice, aligned to 64 bytes.
-  PageScales::Numbers KeyInputScales(const std::byte* k, int head, int run, float* memory) const {
-    return k_scales_.Load(k + KeyScales(head), int64_t{run} * KeyInputs(), KeyInputs(), memory);
-  }
-  PageScales::Numbers ValueInputScales(const std::byte* v, int head, int run, float* memory) const {
-    return v_scales_.Load(v + ValueScales(head), int64_t{run} * kPageTokens, kPageTokens, memory);
+  // where the rule is InRuns.
+  int Runs() const;
+  LaneRun Run(int run) const;
+  // Scales and minima of a run's inputs [Inputs()], where they are the inputs': of keys by channel, of values not by
+  // channel. memory: as many twice, aligned to 64 bytes.
+  PageScales::Numbers InputScales(const std::byte* page, int head, int run, float* memory) const {
+    return scales_.Load(page + Scales(head), int64_t{run} * Inputs(), Inputs(), memory);
   }
 
   // Row `token` of a page from f32, to codes under quant/format/round.h, where they have a scale per token. Values are
   // finite.
-  void WriteKey(std::byte* k, int token, int head, const float* key) const;
-  void WriteValue(std::byte* v, int token, int head, const float* value) const;
+  void Write(std::byte* page, int token, int head, const float* row) const;
+  // These rows from another page's, of the same shape.
+  void WriteRows(std::byte* page, const PageSide& source, const std::byte* from, KeyRange tokens) const;
   // All 64 tokens of a page, from one of the same shape in f32.
-  void WriteKeys(std::byte* k, const PageLayout& plain, const std::byte* from) const;
-  void WriteValues(std::byte* v, const PageLayout& plain, const std::byte* from) const;
+  void WriteAll(std::byte* page, const PageSide& plain, const std::byte* from) const;
   // Row `token` of a page from row `from_token` of another of the same layout: codes and scale as they are, which have
   // a scale per token.
-  void CopyKey(std::byte* k, int token, const std::byte* from, int from_token, int head) const;
-  void CopyValue(std::byte* v, int token, const std::byte* from, int from_token, int head) const;
+  void Copy(std::byte* page, int token, const std::byte* from, int from_token, int head) const;
   // A row as f32, dequantized.
-  void ReadKey(const std::byte* k, int token, int head, float* key) const;
-  void ReadValue(const std::byte* v, int token, int head, float* value) const;
+  void Read(const std::byte* page, int token, int head, float* row) const;
 
  private:
-  // The offset of the panel that holds a channel of a value head.
-  int64_t ValuePanel(int head, int channel) const {
-    return Value(head) + channel / kPanelLanes * PanelBytes(v_.format, kPageTokens);
-  }
+  bool ScalesFirst() const { return lanes_ == Lanes::kChannels || rule_.ByChannel(); }
+  int64_t Channels() const { return lanes_ == Lanes::kTokens ? Inputs() : int64_t{Panels()} * kPanelLanes; }
+  int InPanel() const { return lanes_ == Lanes::kTokens ? width_ : kPanelLanes; }  // channels of a head at most
+  // The offset of the panel that holds a channel of a head, where a token's channels are in it from this one on, and
+  // where this one's 64 tokens are.
+  int64_t PanelOf(int head, int channel) const;
+  PanelRun RowOf(int token, int channel) const;
+  PanelRun ColumnOf(int channel) const;
   // A row of codes, or of numbers, as they are.
-  void WriteValueRow(std::byte* v, int token, int head, const float* kept) const;
-  void ReadValueRow(const std::byte* v, int token, int head, float* kept) const;
-  // Calls body(first channel, count, number of the scale) for channels that share a scale in a token's value.
+  void WriteKept(std::byte* page, int token, int head, const float* kept) const;
+  void ReadKept(const std::byte* page, int token, int head, float* kept) const;
+  // Calls body(first channel, count, number of the scale) for channels that share a scale in a token's row.
   template <typename Body>
   void ForGroups(int token, const Body& body) const;
-  void WriteKeyChannel(std::byte* k, int channel, int head, const float* column) const;
-  void WriteValueChannel(std::byte* v, int channel, int head, const float* column) const;
+  void WriteColumn(std::byte* page, int channel, int head, const float* column) const;
 
+  Lanes lanes_;
+  int heads_, width_;
+  CacheRule rule_;
+  PageScales scales_;   // of a head
+  int64_t head_bytes_;  // scales among them
+};
+
+class PageLayout {
+ public:
+  PageLayout(const CacheShape& shape, const CacheRule& k, const CacheRule& v)
+      : shape_((CheckShape(shape), shape)),
+        k_(PageSide::Lanes::kTokens, shape.k_heads, shape.k_width, k),
+        v_(PageSide::Lanes::kChannels, shape.v_heads, shape.v_width, v) {}
+
+  const CacheShape& shape() const { return shape_; }
+  const PageSide& k() const { return k_; }
+  const PageSide& v() const { return v_; }
+  // Whether tokens cannot be written one by one.
+  bool ByPages() const { return k_.rule().ByChannel() || v_.rule().ByChannel(); }
+  int64_t Bytes() const { return k_.Bytes() + v_.Bytes(); }
+
+ private:
   CacheShape shape_;
-  CacheRule k_, v_;
-  PageScales k_scales_, v_scales_;   // of a head
-  int64_t key_bytes_, value_bytes_;  // of a head, scales among them
+  PageSide k_, v_;
 };
 
 }  // namespace tare

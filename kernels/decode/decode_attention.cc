@@ -110,52 +110,41 @@ bool LoadDifferences(const Unit& u, const Group& group, int64_t page, const Part
 
 // Differences as they are multiplied with a run of a head's values.
 void LoadFactors(const Unit& u, const Part& part, int head, int run, std::span<PanelFactor> factors) {
-  const PageLayout& layout = *part.layout;
-  const CacheRule& rule = layout.v();
+  const PageSide& side = part.layout->v();
+  const CacheRule& rule = side.rule();
   if (!HasCodes(rule.format)) return;
   const int64_t inputs = RoundUp(part.keys.end, 16);
   alignas(64) float memory[2 * kPageTokens];
   const bool by_channel = rule.ByChannel();
-  const auto [scales, minima] = by_channel ? PageScales::Numbers() : layout.ValueInputScales(part.v, head, run, memory);
+  const auto [scales, minima] = by_channel ? PageScales::Numbers() : side.InputScales(part.v, head, run, memory);
   for (PanelFactor& factor : factors) {
     const int64_t at = (&factor - u.x.values) * kPageTokens;
     ToFactor(rule.format, factor.x, scales, inputs, u.x.d_factors + at, factor);
-    if (by_channel) factor.lane_scales = reinterpret_cast<const float*>(part.v + layout.ValueScales(head));
-    if (by_channel && rule.HasMinima())
-      factor.lane_minima = reinterpret_cast<const float*>(part.v + layout.ValueMinima(head));
+    if (by_channel) factor.lane_scales = reinterpret_cast<const float*>(part.v + side.Scales(head));
+    if (by_channel && rule.HasMinima()) factor.lane_minima = reinterpret_cast<const float*>(part.v + side.Minima(head));
     if (minima != nullptr) factor.beside = CentreSum(rule.format, factor.x, scales, minima, inputs);
   }
 }
 
 // The group's differences times the part's values, a run of lanes after another.
 void MultiplyValues(const Unit& u, const Group& group, const Part& part) {
-  const PageLayout& layout = *part.layout;
-  const int64_t queries = u.Queries(), width = layout.ValuePanels() * kPanelLanes;
-  const int64_t bytes = PanelBytes(layout.v().format, kPageTokens);
+  const PageSide& side = part.layout->v();
+  const int64_t queries = u.Queries(), width = side.Panels() * kPanelLanes;
   float* o = u.work.o + (u.chunk * u.table.products() + group.first_product) * queries * width;
   for (size_t i = 0, end = 0; i < group.products.size(); i = end) {
     const int head = group.products[i].v;
     while (end < group.products.size() && group.products[end].v == head) ++end;
     const std::span<PanelFactor> factors(u.x.values + i * queries, (end - i) * queries);
-    for (int run = 0; run < layout.ValueRuns(); ++run) {
-      const LaneRun lanes = layout.ValueRun(run);
+    for (int run = 0; run < side.Runs(); ++run) {
+      const Panels panels = PanelsOf(side, part.v, head, run, RoundUp(part.keys.end, 16));
+      const int64_t first_lane = side.Run(run).panel * kPanelLanes;
       for (int64_t j = 0; j < std::ssize(factors); ++j) {
         const int64_t at = static_cast<int64_t>(i) * queries + j;
         const int64_t difference = group.products[at / queries].difference * queries + at % queries;
-        factors[j] = {.x = u.x.d + difference * kPageTokens, .y = o + at * width + lanes.panel * kPanelLanes};
+        factors[j] = {.x = u.x.d + difference * kPageTokens, .y = o + at * width + first_lane};
       }
       LoadFactors(u, part, head, run, factors);
-      PanelProduct(
-          {.format = layout.v().format,
-           .first = part.v + layout.Value(head) + lanes.panel * bytes,
-           .inputs = RoundUp(part.keys.end, 16),
-           .count = lanes.panels,
-           .bytes = bytes,
-           .begin = lanes.begin,
-           .end = lanes.end,
-           .behind =
-               run + 1 == layout.ValueRuns() ? layout.Value(1) - layout.Value(0) - layout.ValuePanels() * bytes : 0},
-          factors, BestReadHint());
+      PanelProduct(panels, factors, BestReadHint());
     }
   }
 }

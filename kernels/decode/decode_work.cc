@@ -11,6 +11,19 @@ namespace tare {
 
 using Part = KvCache::Part;
 
+Panels PanelsOf(const PageSide& side, const std::byte* page, int head, int run, int64_t inputs) {
+  const LaneRun lanes = side.Run(run);
+  const int64_t bytes = PanelBytes(side.rule().format, side.Inputs());
+  return {.format = side.rule().format,
+          .first = page + side.Panel(head) + lanes.panel * bytes,
+          .inputs = inputs,
+          .count = lanes.panels,
+          .bytes = bytes,
+          .begin = lanes.begin,
+          .end = lanes.end,
+          .behind = run + 1 == side.Runs() ? side.ScaleBytes() : 0};
+}
+
 void GroupQueries::Load() const {
   for (int64_t i = 0; i < Rows(); ++i) {
     float* q = x_.q + i * inputs_;
@@ -36,19 +49,19 @@ void GroupQueries::LoadFactor(int64_t i, const Format& format, const float* weig
 // softmax multiplies by them, unless there are minima: these are added after the scales, so that the product must have
 // both.
 void GroupQueries::WeighQueries(const Part& part, int head, int run, std::span<PanelFactor> factors) const {
-  const PageLayout& layout = *part.layout;
-  const CacheRule& rule = layout.k();
+  const PageSide& keys = part.layout->k();
+  const CacheRule& rule = keys.rule();
   if (rule.WeighsQueries()) {
     alignas(64) float memory[2 * kLargestWidth];
-    const auto [scales, minima] = layout.KeyInputScales(part.k, head, run, memory);
+    const auto [scales, minima] = keys.InputScales(part.k, head, run, memory);
     for (PanelFactor& factor : factors) {
       LoadFactor(&factor - x_.keys, rule.format, scales);
       if (minima != nullptr) factor.beside = CentreSum(rule.format, factor.x, scales, minima, inputs_);
     }
   } else if (rule.HasMinima()) {
     for (PanelFactor& factor : factors) {
-      factor.lane_scales = reinterpret_cast<const float*>(part.k + layout.KeyScales(head));
-      factor.lane_minima = reinterpret_cast<const float*>(part.k + layout.KeyMinima(head));
+      factor.lane_scales = reinterpret_cast<const float*>(part.k + keys.Scales(head));
+      factor.lane_minima = reinterpret_cast<const float*>(part.k + keys.Minima(head));
     }
   }
 }
@@ -66,7 +79,7 @@ void GroupQueries::MultiplyTurned(const Part& part, int64_t page, int head,
 }
 
 void GroupQueries::Multiply(const Part& part, int64_t page) const {
-  const PageLayout& layout = *part.layout;
+  const PageSide& keys = part.layout->k();
   const int64_t queries = s_.q.tokens;
   std::fill_n(x_.logits, Rows() * kPageTokens, 0.0f);
   for (size_t i = 0, end = 0; i < group_.rows.size(); i = end) {
@@ -77,17 +90,9 @@ void GroupQueries::Multiply(const Part& part, int64_t page) const {
       MultiplyTurned(part, page, head, factors);
       continue;
     }
-    for (int run = 0; run < layout.KeyRuns(); ++run) {
+    for (int run = 0; run < keys.Runs(); ++run) {
       WeighQueries(part, head, run, factors);
-      PanelProduct({.format = layout.k().format,
-                    .first = part.k + layout.Key(head),
-                    .inputs = layout.KeyInputs(),
-                    .begin = layout.KeyRun(run).begin,
-                    .end = layout.KeyRun(run).end,
-                    .behind = run + 1 == layout.KeyRuns()
-                                  ? layout.Key(1) - layout.Key(0) - PanelBytes(layout.k().format, layout.KeyInputs())
-                                  : 0},
-                   factors, BestReadHint());
+      PanelProduct(PanelsOf(keys, part.k, head, run, keys.Inputs()), factors, BestReadHint());
     }
   }
 }
@@ -100,11 +105,11 @@ KeyRange GroupQueries::Visible(const Part& part, int64_t page, int64_t query) co
 }
 
 PartLogits GroupQueries::Logits(const Part& part, int64_t page, int64_t i) const {
-  const PageLayout& layout = *part.layout;
-  const CacheRule& rule = layout.k();
+  const PageSide& keys = part.layout->k();
+  const CacheRule& rule = keys.rule();
   const bool by_token =
       HasCodes(rule.format) && !rule.WeighsQueries() && !rule.HasMinima() && !s_.cache->KeysBeforeRotary();
-  const std::byte* scales = part.k + layout.KeyScales(group_.rows[i / s_.q.tokens].k);
+  const std::byte* scales = part.k + keys.Scales(group_.rows[i / s_.q.tokens].k);
   return {.products = x_.logits + i * kPageTokens,
           .key_scales = by_token ? reinterpret_cast<const float*>(scales) : nullptr,
           .factor = table_.scale() * kLog2E,
@@ -169,7 +174,7 @@ std::span<DecodeWork> DecodeLayout::TakePacked(Arena& arena) const {
     const Cuts cuts(table_, s);
     const int64_t queries = std::min(QueriesAtOnce(s), s.q.tokens), pages = cuts.end - cuts.first;
     const int64_t maps = Maps(queries);
-    const int64_t width = page_.ValuePanels() * kPanelLanes;
+    const int64_t width = page_.v().Panels() * kPanelLanes;
     const int64_t parts = cuts.Parts() + (s.sinks.empty() ? 0 : 1);
     const int64_t chunks = std::min(CeilDiv(pages, kFewestPages), kMostChunks);  // of fewer pages, too
     const DecodeWork work{.s = s,

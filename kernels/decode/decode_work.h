@@ -16,6 +16,9 @@
 
 namespace tare {
 
+// A run of lanes of a head's panels, of which so many inputs count.
+Panels PanelsOf(const PageSide& side, const std::byte* page, int head, int run, int64_t inputs);
+
 class GroupQueries {
  public:
   // Aligned to 64. inputs: of keys, up to a multiple of 16.
@@ -114,7 +117,7 @@ struct DecodeScratch {
   Arena arena;
   const DecodeLayout& l;
   int64_t rows = l.table_.rows() * l.queries_, products = l.table_.products() * l.queries_;
-  int64_t inputs = l.page_.KeyInputs();
+  int64_t inputs = l.page_.k().Inputs();
   GroupQueries::Memory queries{.keys = arena.Take<PanelFactor>(rows),
                                .q = arena.Take<float>(rows * inputs),
                                .q_factors = arena.Take<float>(rows * inputs),

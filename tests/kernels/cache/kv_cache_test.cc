@@ -271,10 +271,10 @@ TEST(KvCache, PagesOfAnAppendLieStraightOn) {
   tokens.AppendTo(cache, 0, kTokens);
   const PageLayout layout(kShape, {Format::kInt4}, {Format::kInt4});
   for (int64_t page = 1; page < cache.Pages(); ++page) {
-    EXPECT_EQ(cache.Parts(page)[1].k - cache.Parts(page - 1)[1].k, layout.KeyBytes());
-    EXPECT_EQ(cache.Parts(page)[1].v - cache.Parts(page - 1)[1].v, layout.ValueBytes());
+    EXPECT_EQ(cache.Parts(page)[1].k - cache.Parts(page - 1)[1].k, layout.k().Bytes());
+    EXPECT_EQ(cache.Parts(page)[1].v - cache.Parts(page - 1)[1].v, layout.v().Bytes());
   }
-  EXPECT_EQ(cache.Parts(0)[1].v - cache.Parts(0)[1].k, cache.Pages() * layout.KeyBytes());
+  EXPECT_EQ(cache.Parts(0)[1].v - cache.Parts(0)[1].k, cache.Pages() * layout.k().Bytes());
 }
 
 TEST(KvCache, BytesAreThoseOfItsPages) {

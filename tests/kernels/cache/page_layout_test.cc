@@ -34,7 +34,7 @@ std::vector<Format> AllFormats() {
 }
 
 struct Page {
-  explicit Page(const PageLayout& layout) : bytes(static_cast<size_t>(layout.Bytes())), values(layout.KeyBytes()) {
+  explicit Page(const PageLayout& layout) : bytes(static_cast<size_t>(layout.Bytes())), values(layout.k().Bytes()) {
     std::ranges::fill(bytes.span(), std::byte{0});
   }
   std::byte* k() { return bytes.data(); }
@@ -64,18 +64,18 @@ TEST(PageLayout, RowsComeBackAsTheQuantizerLeavesThem) {
     const PageLayout layout(shape, {format}, {format});
     Page page(layout);
     for (int t = 63; t >= 0; --t) {
-      for (int h = 0; h < 3; ++h) layout.WriteKey(page.k(), t, h, data.data() + (t * 3 + h) * 70);
-      for (int h = 0; h < 2; ++h) layout.WriteValue(page.v(), t, h, data.data() + (t * 3 + h) * 70);
+      for (int h = 0; h < 3; ++h) layout.k().Write(page.k(), t, h, data.data() + (t * 3 + h) * 70);
+      for (int h = 0; h < 2; ++h) layout.v().Write(page.v(), t, h, data.data() + (t * 3 + h) * 70);
     }
-    layout.WriteKey(page.k(), 5, 1, data.data());  // over what was there
+    layout.k().Write(page.k(), 5, 1, data.data());  // over what was there
     std::vector<float> row(70);
     for (int t = 0; t < 64; ++t) {
       for (int h = 0; h < 3; ++h) {
         const float* from = data.data() + (t == 5 && h == 1 ? 0 : (t * 3 + h) * 70);
-        layout.ReadKey(page.k(), t, h, row.data());
+        layout.k().Read(page.k(), t, h, row.data());
         EXPECT_EQ(std::vector(row.begin(), row.begin() + 40), Expected(format, {from, 40})) << Name(format) << t << h;
         if (h == 2) continue;
-        layout.ReadValue(page.v(), t, h, row.data());
+        layout.v().Read(page.v(), t, h, row.data());
         EXPECT_EQ(row, Expected(format, {data.data() + (t * 3 + h) * 70, 70})) << Name(format) << t << h;
       }
     }
@@ -89,8 +89,8 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
   Page from(plain);
   const std::vector<float> k = RandomNormal(64 * 2 * 24, 3), v = RandomNormal(64 * 70, 4);
   for (int t = 0; t < 64; ++t) {
-    for (int h = 0; h < 2; ++h) plain.WriteKey(from.k(), t, h, k.data() + (t * 2 + h) * 24);
-    plain.WriteValue(from.v(), t, 0, v.data() + t * 70);
+    for (int h = 0; h < 2; ++h) plain.k().Write(from.k(), t, h, k.data() + (t * 2 + h) * 24);
+    plain.v().Write(from.v(), t, 0, v.data() + t * 70);
   }
   for (const Format& format : CodeFormats()) {
     const CacheRule by_channel{.format = format, .granularity = {Granularity::Kind::kChannel}};
@@ -98,14 +98,14 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
       const PageLayout layout(shape, by_channel, values);
       ASSERT_TRUE(layout.ByPages());
       Page page(layout);
-      layout.WriteKeys(page.k(), plain, from.k());
-      layout.WriteValues(page.v(), plain, from.v());
+      layout.k().WriteAll(page.k(), plain.k(), from.k());
+      layout.v().WriteAll(page.v(), plain.v(), from.v());
       std::vector<float> row(70), column(64);
       for (int c = 0; c < 24; ++c) {
         for (int t = 0; t < 64; ++t) column[t] = k[(t * 2 + 1) * 24 + c];
         const std::vector<float> expected = Expected(format, column);
         for (int t = 0; t < 64; ++t) {
-          layout.ReadKey(page.k(), t, 1, row.data());
+          layout.k().Read(page.k(), t, 1, row.data());
           ASSERT_EQ(row[c], expected[t]) << Name(format) << c << t;
         }
       }
@@ -113,12 +113,12 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
         for (int t = 0; t < 64; ++t) column[t] = v[t * 70 + c];
         const std::vector<float> expected = Expected(format, column);
         for (int t = 0; t < 64; ++t) {
-          layout.ReadValue(page.v(), t, 0, row.data());
+          layout.v().Read(page.v(), t, 0, row.data());
           ASSERT_EQ(row[c], expected[t]) << Name(format) << c << t;
         }
       }
       for (int t = 0; t < 64 && !values.ByChannel(); ++t) {
-        layout.ReadValue(page.v(), t, 0, row.data());
+        layout.v().Read(page.v(), t, 0, row.data());
         ASSERT_EQ(row, Expected(format, {v.data() + t * 70, 70})) << t;
       }
     }
@@ -147,12 +147,12 @@ TEST(PageLayout, ValuesInGroupsComeBack) {
                               {format, {Granularity::Kind::kGroup, n}});
       EXPECT_FALSE(layout.ByPages());
       Page page(layout);
-      layout.WriteValue(page.v(), 5, 1, data.data());
-      for (int t = 63; t >= 0; --t) layout.WriteValue(page.v(), t, 1, data.data() + t * kWidth);
-      layout.CopyValue(page.v(), 9, page.v(), 60, 1);
+      layout.v().Write(page.v(), 5, 1, data.data());
+      for (int t = 63; t >= 0; --t) layout.v().Write(page.v(), t, 1, data.data() + t * kWidth);
+      layout.v().Copy(page.v(), 9, page.v(), 60, 1);
       std::vector<float> row(kWidth);
       for (int t = 0; t < 64; ++t) {
-        layout.ReadValue(page.v(), t, 1, row.data());
+        layout.v().Read(page.v(), t, 1, row.data());
         const float* from = data.data() + (t == 9 ? 60 : t) * kWidth;
         for (int c = 0; c < kWidth; c += n) {
           const int count = std::min(n, kWidth - c);
@@ -172,20 +172,20 @@ TEST(PageLayout, KeysInBlocksComeBack) {
   const PageLayout plain(shape, {}, {});
   Page from(plain);
   const std::vector<float> k = RandomNormal(64 * kWidth, 3);
-  for (int t = 0; t < 64; ++t) plain.WriteKey(from.k(), t, 1, k.data() + t * kWidth);
+  for (int t = 0; t < 64; ++t) plain.k().Write(from.k(), t, 1, k.data() + t * kWidth);
   for (const int n : {32, 64}) {
     for (const Format& format : CodeFormats()) {
       const PageLayout layout(shape, {format, {Granularity::Kind::kBlockChannel, n}}, {});
       EXPECT_TRUE(layout.ByPages());
       Page page(layout);
-      layout.WriteKeys(page.k(), plain, from.k());
+      layout.k().WriteAll(page.k(), plain.k(), from.k());
       std::vector<float> row(kWidth), column(static_cast<size_t>(n));
       for (int c = 0; c < kWidth; ++c) {
         for (int block = 0; block < 64; block += n) {
           for (int t = 0; t < n; ++t) column[t] = k[(block + t) * kWidth + c];
           const std::vector<float> expected = ExpectedInF16(format, column);
           for (int t = 0; t < n; ++t) {
-            layout.ReadKey(page.k(), block + t, 1, row.data());
+            layout.k().Read(page.k(), block + t, 1, row.data());
             ASSERT_EQ(row[c], expected[t]) << Name(format) << n << " " << c << " " << t;
           }
         }
@@ -201,23 +201,23 @@ TEST(PageLayout, RunsOfLanesAndTheirScales) {
   const CacheShape shape{.k_heads = 2, .k_width = 40, .v_heads = 2, .v_width = 150};
   const PageLayout kivi(shape, {kTwoBits, {kBlockChannel, 32}}, {kTwoBits, {kGroup, 32}});
   constexpr int64_t kKeyPanel = 48 * 64 / 4, kValuePanels = 3 * 64 * 64 / 4;
-  EXPECT_EQ(kivi.KeyMinima(1) - kivi.KeyScales(1), 2 * 48 * 2);
-  EXPECT_EQ(kivi.Key(1) - kivi.KeyScales(1), 2 * 2 * 48 * 2);
-  EXPECT_EQ(kivi.KeyBytes(), 2 * (kKeyPanel + 2 * 2 * 48 * 2));
-  EXPECT_EQ(kivi.Value(1) - kivi.ValueScales(1), 2 * 5 * 64 * 2);
-  EXPECT_EQ(kivi.ValueBytes(), 2 * (kValuePanels + 2 * 5 * 64 * 2));
-  EXPECT_EQ(kivi.KeyRuns(), 2);
-  EXPECT_EQ(kivi.ValueRuns(), 5);
-  const LaneRun second = kivi.KeyRun(1), last = kivi.ValueRun(4);
+  EXPECT_EQ(kivi.k().Minima(1) - kivi.k().Scales(1), 2 * 48 * 2);
+  EXPECT_EQ(kivi.k().Panel(1) - kivi.k().Scales(1), 2 * 2 * 48 * 2);
+  EXPECT_EQ(kivi.k().Bytes(), 2 * (kKeyPanel + 2 * 2 * 48 * 2));
+  EXPECT_EQ(kivi.v().Panel(1) - kivi.v().Scales(1), 2 * 5 * 64 * 2);
+  EXPECT_EQ(kivi.v().Bytes(), 2 * (kValuePanels + 2 * 5 * 64 * 2));
+  EXPECT_EQ(kivi.k().Runs(), 2);
+  EXPECT_EQ(kivi.v().Runs(), 5);
+  const LaneRun second = kivi.k().Run(1), last = kivi.v().Run(4);
   EXPECT_TRUE(second.panel == 0 && second.panels == 1 && second.begin == 32 && second.end == 64);
   EXPECT_TRUE(last.panel == 2 && last.panels == 1 && last.begin == 0 && last.end == 32);
   // Runs of 64 lanes: one of keys, whose 48 f16 end off a cache line, and one of values for each panel.
   const PageLayout wide(shape, {Format::kInt4, {kBlockChannel, 64}}, {Format::kInt4, {kGroup, 64}});
-  EXPECT_EQ(wide.Key(0), 128);
-  EXPECT_EQ(wide.KeyRuns(), 1);
-  EXPECT_EQ(wide.ValueRuns(), 3);
-  EXPECT_TRUE(wide.ValueRun(1).panel == 1 && wide.ValueRun(1).begin == 0 && wide.ValueRun(1).end == 64);
-  const LaneRun all = PageLayout(shape, {Format::kInt4}, {Format::kInt4}).ValueRun(0);
+  EXPECT_EQ(wide.k().Panel(0), 128);
+  EXPECT_EQ(wide.k().Runs(), 1);
+  EXPECT_EQ(wide.v().Runs(), 3);
+  EXPECT_TRUE(wide.v().Run(1).panel == 1 && wide.v().Run(1).begin == 0 && wide.v().Run(1).end == 64);
+  const LaneRun all = PageLayout(shape, {Format::kInt4}, {Format::kInt4}).v().Run(0);
   EXPECT_TRUE(all.panel == 0 && all.panels == 3 && all.end == 64);
 }
 
@@ -243,7 +243,7 @@ TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
     const std::vector<float> data = RandomNormal(64 * kWidth, 2);
     for (int t = 0; t < 64; ++t) {
       const std::span<const float> row(data.data() + t * kWidth, kWidth);
-      layout.WriteKey(page.k(), t, 0, row.data());
+      layout.k().Write(page.k(), t, 0, row.data());
       std::vector<int16_t> wide(kWidth);
       weights.Scales(t)[0] = QuantizeGroup(row, format, wide);
       const std::vector<int8_t> codes(wide.begin(), wide.end());
@@ -251,8 +251,8 @@ TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
     }
     const PackedMatrix packed(weights.view());
     ASSERT_EQ(static_cast<size_t>(PanelBytes(format, kWidth)), packed.PanelBytes());
-    EXPECT_EQ(std::memcmp(page.k() + layout.Key(0), packed.Codes(0), packed.PanelBytes()), 0) << Name(format);
-    EXPECT_EQ(std::memcmp(page.k() + layout.KeyScales(0), packed.Scales(0), 64 * 4), 0) << Name(format);
+    EXPECT_EQ(std::memcmp(page.k() + layout.k().Panel(0), packed.Codes(0), packed.PanelBytes()), 0) << Name(format);
+    EXPECT_EQ(std::memcmp(page.k() + layout.k().Scales(0), packed.Scales(0), 64 * 4), 0) << Name(format);
   }
 }
 
@@ -260,12 +260,12 @@ TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
 TEST(PageLayout, KeysAndValuesLieApart) {
   const PageLayout v1({.k_heads = 4, .k_width = 64, .v_heads = 2, .v_width = 128}, {Format::kInt4}, {Format::kInt4});
   constexpr int64_t kKey = 64 * 64 / 2 + 256, kValue = 64 * 128 / 2 + 256;
-  EXPECT_EQ(v1.Key(0), 0);
-  EXPECT_EQ(v1.Key(3), 3 * kKey);
-  EXPECT_EQ(v1.KeyBytes(), 4 * kKey);
-  EXPECT_EQ(v1.ValueScales(0), 0);
-  EXPECT_EQ(v1.ValueScales(1), kValue);
-  EXPECT_EQ(v1.ValueBytes(), 2 * kValue);
+  EXPECT_EQ(v1.k().Panel(0), 0);
+  EXPECT_EQ(v1.k().Panel(3), 3 * kKey);
+  EXPECT_EQ(v1.k().Bytes(), 4 * kKey);
+  EXPECT_EQ(v1.v().Scales(0), 0);
+  EXPECT_EQ(v1.v().Scales(1), kValue);
+  EXPECT_EQ(v1.v().Bytes(), 2 * kValue);
   EXPECT_EQ(v1.Bytes(), 4 * kKey + 2 * kValue);
 }
 
@@ -275,15 +275,15 @@ TEST(PageLayout, RowsWithoutARange) {
   for (const Format& format : CodeFormats()) {
     const PageLayout layout({.k_heads = 1, .k_width = 3, .v_heads = 1, .v_width = 3}, {format}, {format});
     Page page(layout);
-    layout.WriteKey(page.k(), 0, 0, kRow);
-    layout.WriteKey(page.k(), 1, 0, kZeros);
+    layout.k().Write(page.k(), 0, 0, kRow);
+    layout.k().Write(page.k(), 1, 0, kZeros);
     float row[3];
-    layout.ReadKey(page.k(), 0, 0, row);
+    layout.k().Read(page.k(), 0, 0, row);
     if (Info(format).range == CodeRange::kMin) {
       EXPECT_EQ(row[1], kRow[1]) << Name(format);
     }
     EXPECT_EQ(row[2], Expected(format, kRow)[2]) << Name(format);
-    layout.ReadKey(page.k(), 1, 0, row);
+    layout.k().Read(page.k(), 1, 0, row);
     EXPECT_EQ(row[0], 0.0f) << Name(format);
   }
 }
@@ -294,14 +294,14 @@ TEST(PageLayout, CopiedRowsAreTheSame) {
   for (const Format& format : AllFormats()) {
     const PageLayout layout({.k_heads = 1, .k_width = 70, .v_heads = 1, .v_width = 70}, {format}, {format});
     Page from(layout), to(layout);
-    layout.WriteKey(from.k(), 9, 0, data.data());
-    layout.WriteValue(from.v(), 9, 0, data.data());
-    layout.CopyKey(to.k(), 40, from.k(), 9, 0);
-    layout.CopyValue(to.v(), 40, from.v(), 9, 0);
+    layout.k().Write(from.k(), 9, 0, data.data());
+    layout.v().Write(from.v(), 9, 0, data.data());
+    layout.k().Copy(to.k(), 40, from.k(), 9, 0);
+    layout.v().Copy(to.v(), 40, from.v(), 9, 0);
     std::vector<float> row(70);
-    layout.ReadKey(to.k(), 40, 0, row.data());
+    layout.k().Read(to.k(), 40, 0, row.data());
     EXPECT_EQ(row, Expected(format, data)) << Name(format);
-    layout.ReadValue(to.v(), 40, 0, row.data());
+    layout.v().Read(to.v(), 40, 0, row.data());
     EXPECT_EQ(row, Expected(format, data)) << Name(format);
   }
 }
@@ -312,16 +312,16 @@ TEST(PageLayout, ScalesLieWhereTheyAreRead) {
   constexpr CacheShape kShape{.k_heads = 2, .k_width = 40, .v_heads = 2, .v_width = 65};
   constexpr int64_t kKeyPanel = 48 * 64, kValuePanels = 2 * 64 * 64;
   const PageLayout token(kShape, kToken, kToken), channel(kShape, kChannel, kChannel);
-  EXPECT_EQ(token.Key(1), kKeyPanel + 64 * 4);
-  EXPECT_EQ(token.KeyScales(1), token.Key(1) + kKeyPanel);
-  EXPECT_EQ(token.KeyBytes(), token.KeyScales(1) + 64 * 4);
-  EXPECT_EQ(channel.KeyScales(1), kKeyPanel + 48 * 4);
-  EXPECT_EQ(channel.Key(1), channel.KeyScales(1) + 48 * 4);
-  EXPECT_EQ(channel.KeyBytes(), channel.Key(1) + kKeyPanel);
-  EXPECT_EQ(token.Value(1), token.ValueScales(1) + 64 * 4);
-  EXPECT_EQ(token.ValueBytes(), token.Value(1) + kValuePanels);
-  EXPECT_EQ(channel.Value(1), channel.ValueScales(1) + 128 * 4);
-  EXPECT_EQ(channel.ValueBytes(), channel.Value(1) + kValuePanels);
+  EXPECT_EQ(token.k().Panel(1), kKeyPanel + 64 * 4);
+  EXPECT_EQ(token.k().Scales(1), token.k().Panel(1) + kKeyPanel);
+  EXPECT_EQ(token.k().Bytes(), token.k().Scales(1) + 64 * 4);
+  EXPECT_EQ(channel.k().Scales(1), kKeyPanel + 48 * 4);
+  EXPECT_EQ(channel.k().Panel(1), channel.k().Scales(1) + 48 * 4);
+  EXPECT_EQ(channel.k().Bytes(), channel.k().Panel(1) + kKeyPanel);
+  EXPECT_EQ(token.v().Panel(1), token.v().Scales(1) + 64 * 4);
+  EXPECT_EQ(token.v().Bytes(), token.v().Panel(1) + kValuePanels);
+  EXPECT_EQ(channel.v().Panel(1), channel.v().Scales(1) + 128 * 4);
+  EXPECT_EQ(channel.v().Bytes(), channel.v().Panel(1) + kValuePanels);
 }
 
 // What a page of two-bit codes with minima takes: two bits a value, and two floats for each that shares a scale.
@@ -330,15 +330,15 @@ TEST(PageLayout, MinimaFollowScales) {
   constexpr CacheRule kToken{kTwoBits}, kChannel{kTwoBits, {Granularity::Kind::kChannel}};
   const PageLayout kivi({.k_heads = 2, .k_width = 40, .v_heads = 2, .v_width = 65}, kChannel, kToken);
   constexpr int64_t kKeyPanel = 48 * 64 / 4, kValuePanels = 2 * 64 * 64 / 4;
-  EXPECT_EQ(kivi.KeyMinima(0), 48 * 4);
-  EXPECT_EQ(kivi.Key(0), 2 * 48 * 4);
-  EXPECT_EQ(kivi.KeyBytes(), 2 * (kKeyPanel + 2 * 48 * 4));
-  EXPECT_EQ(kivi.ValueMinima(1), kivi.ValueScales(1) + 64 * 4);
-  EXPECT_EQ(kivi.Value(1), kivi.ValueScales(1) + 2 * 64 * 4);
-  EXPECT_EQ(kivi.ValueBytes(), 2 * (kValuePanels + 2 * 64 * 4));
+  EXPECT_EQ(kivi.k().Minima(0), 48 * 4);
+  EXPECT_EQ(kivi.k().Panel(0), 2 * 48 * 4);
+  EXPECT_EQ(kivi.k().Bytes(), 2 * (kKeyPanel + 2 * 48 * 4));
+  EXPECT_EQ(kivi.v().Minima(1), kivi.v().Scales(1) + 64 * 4);
+  EXPECT_EQ(kivi.v().Panel(1), kivi.v().Scales(1) + 2 * 64 * 4);
+  EXPECT_EQ(kivi.v().Bytes(), 2 * (kValuePanels + 2 * 64 * 4));
   const PageLayout token({.k_heads = 2, .k_width = 40, .v_heads = 1, .v_width = 1}, kToken, {});
-  EXPECT_EQ(token.KeyScales(1), token.Key(1) + kKeyPanel);
-  EXPECT_EQ(token.KeyBytes(), token.KeyMinima(1) + 64 * 4);
+  EXPECT_EQ(token.k().Scales(1), token.k().Panel(1) + kKeyPanel);
+  EXPECT_EQ(token.k().Bytes(), token.k().Minima(1) + 64 * 4);
 }
 
 }  // namespace

@@ -34,16 +34,16 @@ class Memory {
 double ProductBound(const KvCache::Part& part, bool codes, int head, int64_t key, const float* q, const float* k,
                     int width) {
   const PageLayout& layout = *part.layout;
-  const Format format = layout.k().format;
-  const bool by_channel = layout.k().ByChannel();
+  const Format format = layout.k().rule().format;
+  const bool by_channel = layout.k().rule().ByChannel();
   alignas(64) float memory[2 * 32];
-  const int run = layout.KeyRuns() == 1 ? 0 : static_cast<int>(key) / 32;
-  const float* scales = by_channel ? layout.KeyInputScales(part.k, head, run, memory).scales
-                                   : reinterpret_cast<const float*>(part.k + layout.KeyScales(head));
+  const int run = layout.k().Runs() == 1 ? 0 : static_cast<int>(key) / 32;
+  const float* scales = by_channel ? layout.k().InputScales(part.k, head, run, memory).scales
+                                   : reinterpret_cast<const float*>(part.k + layout.k().Scales(head));
   double most = 0, sum = 0, q_size = 0, k_size = 0;
   for (int i = 0; i < width; ++i) {
     const double scale = codes ? scales[by_channel ? i : key] : 0;
-    const double code = codes ? ReadInput(format, part.k + layout.Key(head), i, static_cast<int>(key)) : 0;
+    const double code = codes ? ReadInput(format, part.k + layout.k().Panel(head), i, static_cast<int>(key)) : 0;
     most = std::max(most, std::abs(q[i]) * (by_channel ? scale : 1));
     sum += std::abs(code + RaisedBy(format) - MiddleOf(format)) * (by_channel ? 1 : scale);
     q_size += double{q[i]} * q[i];
@@ -93,7 +93,7 @@ TEST(GroupQueries, ProductsWithEveryPartOfAPage) {
             double sum = 0;
             for (int d = 0; d < 24; ++d) sum += k[d] * double{s.q.Row(i % 3, row.q)[d]};
             const float scale = logits.key_scales == nullptr ? 1.0f : logits.key_scales[key];
-            const bool codes = HasCodes(part.layout->k().format) && !c.cache.KeysBeforeRotary();
+            const bool codes = HasCodes(part.layout->k().rule().format) && !c.cache.KeysBeforeRotary();
             const double bound = ProductBound(part, codes, row.k, key, s.q.Row(i % 3, row.q), k.data(), 24);
             EXPECT_NEAR(logits.products[key] * scale, sum, bound);
           }

@@ -32,7 +32,7 @@ TEST(PanelProduct, EveryFormatAgainstLoops) {
   for (const Format& format : kCachedFormats) {
     const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {format}, {format});
     AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
-    for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
+    for (int lane = 0; lane < 64; ++lane) layout.k().Write(page.data(), lane, 0, data.data() + lane * kInputs);
     // Integers that planes have exactly, with sums far below 2^24: every result is exact.
     std::vector<AlignedBuffer<float>> x;
     for (int f = 0; f < kVectors; ++f) {
@@ -77,7 +77,7 @@ TEST(PanelProduct, LanesHaveTheirOwnScales) {
   const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {Format::kInt4}, {});
   AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
   const std::vector<float> data = RandomNormal(64 * kInputs, 1);
-  for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
+  for (int lane = 0; lane < 64; ++lane) layout.k().Write(page.data(), lane, 0, data.data() + lane * kInputs);
   std::vector<float> powers;
   for (int lane = 0; lane < 64; ++lane) powers.push_back(std::ldexp(1.0f, lane % 9 - 4));
   const AlignedBuffer<float> x = Aligned(RandomNormal(kInputs, 5)), scales = Aligned(powers);
@@ -102,9 +102,9 @@ TEST(PanelProduct, SeveralPanelsAreAsEachByItself) {
   constexpr int kPanels = 3, kCounted = 32;
   for (const Format& format : kCachedFormats) {
     const PageLayout layout({.k_heads = 1, .k_width = 1, .v_heads = 1, .v_width = 64 * kPanels}, {}, {format});
-    AlignedBuffer<std::byte> page(static_cast<size_t>(layout.ValueBytes()));
+    AlignedBuffer<std::byte> page(static_cast<size_t>(layout.v().Bytes()));
     const std::vector<float> data = RandomNormal(64 * 64 * kPanels, 1);
-    for (int t = 0; t < 64; ++t) layout.WriteValue(page.data(), t, 0, data.data() + t * 64 * kPanels);
+    for (int t = 0; t < 64; ++t) layout.v().Write(page.data(), t, 0, data.data() + t * 64 * kPanels);
     const AlignedBuffer<float> x = Aligned(RandomNormal(kCounted, 5)), scales = Aligned(RandomNormal(64 * kPanels, 6));
     AlignedBuffer<int8_t> planes(2 * kCounted);
     PanelFactor factor;
@@ -113,7 +113,7 @@ TEST(PanelProduct, SeveralPanelsAreAsEachByItself) {
     OnEachTarget(kAllTargets, [&] {
       AlignedBuffer<float> together = Aligned(std::vector<float>(64 * kPanels, 0.5f));
       AlignedBuffer<float> alone = Aligned(std::vector<float>(64 * kPanels, 0.5f));
-      Panels panels{format, page.data() + layout.Value(0), kCounted, kPanels, PanelBytes(format, 64)};
+      Panels panels{format, page.data() + layout.v().Panel(0), kCounted, kPanels, PanelBytes(format, 64)};
       PanelFactor all = factor;
       all.y = together.data();
       if (HasCodes(format)) all.lane_scales = scales.data();
@@ -137,7 +137,7 @@ TEST(PanelProduct, HalfOfAPanelsLanes) {
     if (!HasCodes(format)) continue;
     const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {format}, {});
     AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
-    for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
+    for (int lane = 0; lane < 64; ++lane) layout.k().Write(page.data(), lane, 0, data.data() + lane * kInputs);
     const AlignedBuffer<float> x = Aligned(RandomNormal(kInputs, 5));
     AlignedBuffer<int8_t> planes(2 * kInputs);
     PanelFactor factor{.x = x.data(), .beside = 0.25f};
@@ -166,7 +166,7 @@ TEST(PanelProduct, MinimaOfLanesAndOfInputs) {
   const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {kTwoBits}, {});
   AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
   const std::vector<float> data = RandomNormal(64 * kInputs, 1);
-  for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
+  for (int lane = 0; lane < 64; ++lane) layout.k().Write(page.data(), lane, 0, data.data() + lane * kInputs);
   std::vector<float> whole, powers;
   for (int i = 0; i < 64; ++i) whole.push_back(static_cast<float>(i % 11 - 7));
   for (int i = 0; i < 64; ++i) powers.push_back(static_cast<float>(1 << i % 3));
@@ -208,7 +208,7 @@ TEST(PanelProduct, MinimaOfLanesCostNoRoundingOfTheVector) {
   AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
   std::vector<float> data = RandomNormal(64 * kInputs, 1);
   for (float& value : data) value += 100;
-  for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
+  for (int lane = 0; lane < 64; ++lane) layout.k().Write(page.data(), lane, 0, data.data() + lane * kInputs);
   const AlignedBuffer<float> x = Aligned(RandomNormal(kInputs, 5));
   const double largest = std::abs(std::ranges::max(x.span(), {}, [](float v) { return std::abs(v); }));
   OnEachTarget(kAllTargets, [&] {
@@ -216,8 +216,8 @@ TEST(PanelProduct, MinimaOfLanesCostNoRoundingOfTheVector) {
     AlignedBuffer<float> y = Aligned(std::vector<float>(64, 0.0f));
     PanelFactor factor{.y = y.data()};
     ToPlanes(x.data(), nullptr, kInputs, planes.data(), planes.data() + kInputs, factor);
-    factor.lane_scales = reinterpret_cast<const float*>(page.data() + layout.KeyScales(0));
-    factor.lane_minima = reinterpret_cast<const float*>(page.data() + layout.KeyMinima(0));
+    factor.lane_scales = reinterpret_cast<const float*>(page.data() + layout.k().Scales(0));
+    factor.lane_minima = reinterpret_cast<const float*>(page.data() + layout.k().Minima(0));
     PanelProduct({kEightBits, page.data(), kInputs}, {&factor, 1}, {});
     for (int lane = 0; lane < 64; ++lane) {
       double sum = 0, size = 0, codes = 0;
@@ -314,7 +314,7 @@ TEST(PanelProduct, TheWidestHeadDoesNotOverflow) {
                           {Format::kInt8});
   AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
   const AlignedBuffer<float> ones = Aligned(std::vector<float>(kWidth, 127.0f));
-  for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, ones.data());
+  for (int lane = 0; lane < 64; ++lane) layout.k().Write(page.data(), lane, 0, ones.data());
   OnEachTarget(kAllTargets, [&] {
     AlignedBuffer<int8_t> planes(2 * kWidth);
     AlignedBuffer<float> y = Aligned(std::vector<float>(64, 0.0f));
