@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "quant/base/aligned.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -162,7 +163,7 @@ Buffer& ThreadBuffer(int64_t tiles) {
 }  // namespace
 
 // Column by column of tiles: what earlier columns subtract from a tile is summed in double and rounded once.
-bool FactorInPlace(int64_t n, float* a) {
+void FactorInPlace(int64_t n, float* a, const std::string& where) {
   Tiles tiles(n, a);
   const Subtract subtract = Fastest();
   const int64_t count = tiles.Count();
@@ -179,7 +180,11 @@ bool FactorInPlace(int64_t n, float* a) {
       tiles.Read<ByColumns>(j, static_cast<int64_t>(k), turned.data() + static_cast<int64_t>(k) * kValues);
     });
     less(j, j, diagonal.data(), ThreadBuffer(2).data());
-    if (!FactorTile(tiles.Size(j), diagonal.data())) return false;
+    if (!FactorTile(tiles.Size(j), diagonal.data()))
+      Fail(
+          "{}: the calibration's second moments are not positive definite; try a longer calibration text, or a larger "
+          "damping",
+          where);
     tiles.Write(j, j, diagonal.data(), a);
     ParallelFor(static_cast<size_t>(count - j - 1), [&](size_t below, int) {
       const int64_t i = j + 1 + static_cast<int64_t>(below);
@@ -189,7 +194,6 @@ bool FactorInPlace(int64_t n, float* a) {
       tiles.Write(i, j, c, a);
     });
   }
-  return true;
 }
 
 // Row by row of tiles: X_ij = -L_ii^-1 (sum over k from j to i - 1 of L_ik X_kj), with the rows above done and this one

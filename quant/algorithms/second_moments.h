@@ -126,9 +126,9 @@ class AsymmetricTarget {
 // A matrix of 8,192 inputs takes 2 n^3 / 3 products; a second matrix in f64 would take as much memory as the layer's
 // weights.
 //
-// a [n, n], row-major, only the lower triangle is read: A = L L^T. Writes L into it and leaves the rest. Returns false
-// if a pivot is not positive or not finite; the contents of a are then undefined.
-bool FactorInPlace(int64_t n, float* a);
+// a [n, n], row-major, only the lower triangle is read: A = L L^T. Writes L into it and leaves the rest. Throws Error,
+// starting with `where`, if a pivot is not positive or not finite; the contents of a are then undefined.
+void FactorInPlace(int64_t n, float* a, const std::string& where);
 
 // lower [n, n]: replaces L, whose diagonal must not be 0, by L^-1 and leaves the rest.
 void InvertInPlace(int64_t n, float* lower);

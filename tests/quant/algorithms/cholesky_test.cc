@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/random_quantized.h"
 
@@ -54,7 +55,7 @@ TEST(Cholesky, FactorAndInverseOfAllSizes) {
   for (const int64_t n : {1, 2, 5, 63, 64, 65, 128, 130}) {
     const Matrix a = Definite(n, static_cast<unsigned>(n));
     std::vector<float> lower = Lower(a);
-    ASSERT_TRUE(FactorInPlace(n, lower.data()));
+    FactorInPlace(n, lower.data(), "moments");
     const Matrix l = a.llt().matrixL();
     EXPECT_LT(Distance(lower, l), 2e-5) << n;
     InvertInPlace(n, lower.data());
@@ -69,7 +70,7 @@ TEST(Cholesky, RowsTimesTheInverse) {
     Matrix expected(rows, n);
     for (int64_t i = 0; i < rows * n; ++i) expected.data()[i] = double{c[static_cast<size_t>(i)]};
     expected *= a.inverse();
-    ASSERT_TRUE(FactorInPlace(n, lower.data()));
+    FactorInPlace(n, lower.data(), "moments");
     InvertInPlace(n, lower.data());
     MultiplyByInverse(n, lower.data(), rows, c.data());
     for (int64_t i = 0; i < rows * n; ++i)
@@ -84,7 +85,7 @@ TEST(Cholesky, SameBitsOnAnyNumberOfThreads) {
   for (const int threads : {1, 2, 5}) {
     SetThreads(threads);
     std::vector<float> lower = Lower(Definite(kSize, 1));
-    ASSERT_TRUE(FactorInPlace(kSize, lower.data()));
+    FactorInPlace(kSize, lower.data(), "moments");
     InvertInPlace(kSize, lower.data());
     if (first.empty()) first = lower;
     EXPECT_EQ(lower, first);
@@ -98,11 +99,11 @@ TEST(Cholesky, WhatIsNotPositiveDefiniteIsSeen) {
          {-1.0f, 0.0f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       std::vector<float> lower = Lower(Matrix::Identity(n, n));
       lower.back() = value;
-      EXPECT_FALSE(FactorInPlace(n, lower.data())) << n << ' ' << value;
+      EXPECT_THROW(FactorInPlace(n, lower.data(), "moments"), Error) << n << ' ' << value;
     }
     std::vector<float> lower = Lower(Matrix::Identity(n, n));
     lower[static_cast<size_t>((n - 1) * n)] = 2.0f;  // [[1, 2], [2, 1]]
-    EXPECT_FALSE(FactorInPlace(n, lower.data())) << n;
+    EXPECT_THROW(FactorInPlace(n, lower.data(), "moments"), Error) << n;
   }
 }
 

@@ -70,7 +70,7 @@ struct PlainFactor {
       }
       lower[i * n + i] = static_cast<float>(double{lower[i * n + i]} + kGptqDamping * mean);
     }
-    EXPECT_TRUE(FactorInPlace(n, lower.data()));
+    FactorInPlace(n, lower.data(), "moments");
   }
   float At(int64_t i, int64_t j) const { return lower[(n - 1 - i) * n + n - 1 - j]; }
 
