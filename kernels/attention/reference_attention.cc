@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/heads.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace tare {

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/attention/heads.h"
 #include "quant/base/message.h"
 
 namespace tare {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "quant/base/aligned.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 

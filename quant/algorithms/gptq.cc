@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "quant/algorithms/second_moments.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"

@@ -4,7 +4,6 @@
 #include <Eigen/Cholesky>
 #include <algorithm>
 
-#include "quant/algorithms/second_moments.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "quant/algorithms/second_moments.h"
 #include "quant/base/integers.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include <atomic>
 #include <csignal>
 #include <exception>
 #include <new>

@@ -14,7 +14,6 @@
 #include "quant/base/message.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/mapped_file.h"
-#include "quant/file/output_folder.h"
 
 namespace tare {
 namespace {

@@ -10,7 +10,6 @@
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
-#include "quant/file/sha256.h"
 
 namespace tare {
 namespace {

@@ -4,18 +4,15 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
 #include <span>
-#include <string>
 
 #include "quant/base/message.h"
 #include "quant/file/output_folder.h"

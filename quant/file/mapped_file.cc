@@ -9,11 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstddef>
-#include <cstdlib>
 #include <cstring>
-#include <string>
-#include <utility>
 
 #include "quant/base/message.h"
 #include "quant/file/files_of_run.h"

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/file/json.h"
 
-#include <concepts>
 #include <iterator>
 #include <set>
 #include <tuple>
-#include <utility>
 #include <vector>
 
-#include "quant/base/message.h"
 #include "quant/file/mapped_file.h"
 
 namespace tare {

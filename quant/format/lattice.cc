@@ -2,10 +2,6 @@
 // The table of e8p's entries, the entry nearest to a vector, a code's point, a point's code, and the nearest point.
 #include "quant/format/grid.h"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-
 namespace tare {
 namespace {
 

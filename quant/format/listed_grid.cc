@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/format/grid.h"
 
-#include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <limits>
 
 #include "quant/base/message.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/format/round.h"
 
-#include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "quant/base/message.h"

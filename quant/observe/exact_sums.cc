@@ -2,7 +2,6 @@
 #include "quant/observe/row_measures.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "quant/base/message.h"

@@ -6,9 +6,6 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <string_view>
-
-#include "quant/observe/row_measures.h"
 
 namespace tare {
 namespace {

@@ -7,9 +7,7 @@
 
 #include "quant/base/message.h"
 #include "quant/calibrate/clipping.h"
-#include "quant/file/hdf5.h"
 #include "quant/file/json.h"
-#include "quant/observe/statistics_set.h"
 #include "quant/plan/site.h"
 
 namespace tare {

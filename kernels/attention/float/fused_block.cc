@@ -2,7 +2,6 @@
 #include "kernels/attention/float/fused_block.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "kernels/attention/exponentials.h"

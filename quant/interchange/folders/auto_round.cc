@@ -9,7 +9,6 @@
 #include "quant/interchange/folders/quantization_config.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "quant/base/message.h"

@@ -18,7 +18,6 @@
 #include <limits>
 
 #include "quant/base/message.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {

@@ -14,9 +14,6 @@
 // quantization_config, without quant_method.
 #include "quant/interchange/folders/quantization_config.h"
 
-#include <map>
-#include <optional>
-
 #include "quant/base/message.h"
 #include "quant/interchange/folders/grouped_matrix.h"
 

@@ -10,7 +10,6 @@
 #include <ranges>
 
 #include "quant/base/message.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
-#include <optional>
-#include <vector>
 
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"

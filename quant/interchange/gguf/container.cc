@@ -2,9 +2,7 @@
 // Reads a file and its parts, and writes one.
 #include "quant/interchange/gguf/container.h"
 
-#include <algorithm>
 #include <bit>
-#include <set>
 #include <utility>
 
 #include "quant/base/find_in.h"
@@ -12,7 +10,6 @@
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/dtype.h"
 #include "quant/file/sha256.h"
 
 namespace tare::gguf {

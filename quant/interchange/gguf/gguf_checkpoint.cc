@@ -7,12 +7,10 @@
 #include <cstring>
 #include <deque>
 #include <ranges>
-#include <span>
 
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"
 #include "quant/interchange/gguf/blocks.h"
-#include "quant/interchange/gguf/container.h"
 #include "quant/interchange/gguf/vocabulary.h"
 
 namespace tare {

@@ -3,9 +3,7 @@
 // an architecture.
 #include "quant/interchange/gguf/container.h"
 
-#include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"

@@ -2,11 +2,7 @@
 #include "quant/interchange/gguf/blocks.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstring>
 
-#include "quant/base/float16.h"
 #include "quant/base/message.h"
 #include "quant/format/pack.h"
 

@@ -4,10 +4,7 @@
 #include "quant/interchange/gguf/blocks.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 
-#include "quant/base/float16.h"
 #include "quant/base/integers.h"
 #include "quant/format/grid.h"
 

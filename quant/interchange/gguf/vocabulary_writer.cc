@@ -5,9 +5,7 @@
 #include <algorithm>
 
 #include "quant/base/message.h"
-#include "quant/file/json.h"
 #include "quant/file/piece_model.h"
-#include "quant/interchange/gguf/container.h"
 
 namespace tare::gguf {
 namespace {
