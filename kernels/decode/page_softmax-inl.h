@@ -100,25 +100,20 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT_T(Exponentials, page_softmax::Exponentials);
-HWY_EXPORT_T(Totals, page_softmax::Totals);
-HWY_EXPORT_T(Shares, page_softmax::Shares);
-HWY_EXPORT_T(Difference, page_softmax::Difference);
-
 SoftmaxSum ExponentialsOfPart(const PartLogits& logits, float* p) {
-  return HWY_DYNAMIC_DISPATCH(Exponentials)(logits, p);
+  return TARE_CHOSEN(page_softmax::Exponentials)(logits, p);
 }
 
 void TotalsOfMaps(const float* max, const float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse) {
-  HWY_DYNAMIC_DISPATCH(Totals)(max, sum, parts, stride, total_max, inverse);
+  TARE_CHOSEN(page_softmax::Totals)(max, sum, parts, stride, total_max, inverse);
 }
 
 void SharesOfPart(const float* max, const float* total_max, const float* inverse, int64_t count, float* share) {
-  HWY_DYNAMIC_DISPATCH(Shares)(max, total_max, inverse, count, share);
+  TARE_CHOSEN(page_softmax::Shares)(max, total_max, inverse, count, share);
 }
 
 float DifferenceOfPart(const PageMap& first, const PageMap& second, const KeyRange& keys, float* d) {
-  return HWY_DYNAMIC_DISPATCH(Difference)(first, second, keys, d);
+  return TARE_CHOSEN(page_softmax::Difference)(first, second, keys, d);
 }
 
 }  // namespace tare

@@ -317,20 +317,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT_T(Products, panel_product::Products);
-HWY_EXPORT_T(Planes, panel_product::Planes);
-HWY_EXPORT_T(Centres, panel_product::Centres);
-
 void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor& factor) {
   TARE_CHECK(count % 16 == 0);
   factor.high = high;
   factor.low = low;
-  HWY_DYNAMIC_DISPATCH(Planes)(x, weights, count, high, low, &factor);
+  TARE_CHOSEN(panel_product::Planes)(x, weights, count, high, low, &factor);
 }
 
 float CentreSum(Format format, const float* x, const float* scales, const float* minima, int64_t count) {
   TARE_CHECK(count % 16 == 0);
-  return HWY_DYNAMIC_DISPATCH(Centres)(x, scales, minima, static_cast<float>(MiddleOf(format)), count);
+  return TARE_CHOSEN(panel_product::Centres)(x, scales, minima, static_cast<float>(MiddleOf(format)), count);
 }
 
 void ToFactor(const Format& format, const float* x, const float* weights, int64_t count, float* memory,
@@ -347,7 +343,7 @@ void PanelProduct(const Panels& panels, std::span<const PanelFactor> factors, Re
   const int lanes = panels.end - panels.begin;
   TARE_CHECK(lanes == kPanelLanes || (lanes == kPanelLanes / 2 && HasCodes(panels.format)));
   TARE_CHECK(panels.begin % lanes == 0 && panels.end <= kPanelLanes && panels.begin >= 0);
-  HWY_DYNAMIC_DISPATCH(Products)(&panels, factors.data(), std::ssize(factors), hint);
+  TARE_CHOSEN(panel_product::Products)(&panels, factors.data(), std::ssize(factors), hint);
 }
 
 }  // namespace tare
