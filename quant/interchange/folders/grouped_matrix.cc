@@ -244,19 +244,12 @@ int64_t PackedCodes::PlainRow(int64_t row, int64_t count, uint8_t* codes) const 
 
 void PackedCodes::Row(int64_t row, int64_t count, uint8_t* codes) const {
   const bool whole = per_word != 0 || (8 * word_bytes) % bits == 0;
-  if (!whole) {
+  if (!whole || !along_rows) {
     for (int64_t i = 0; i < count; ++i) codes[i] = static_cast<uint8_t>(At(row, i));
     return;
   }
   const int in_word = per_word != 0 ? per_word : 8 * word_bytes / bits;
   const uint32_t mask = (1u << bits) - 1;
-  if (!along_rows) {  // the same place in one word of each stream
-    const auto part = static_cast<int>(row % in_word);
-    const int shift = (in_word == 8 ? place[static_cast<size_t>(part)] : part) * bits;
-    for (int64_t i = 0; i < count; ++i)
-      codes[i] = static_cast<uint8_t>(((Word(i, row / in_word) >> shift) + code_add) & mask);
-    return;
-  }
   const int64_t plain = PlainRow(row, count, codes);
   for (int64_t i = plain, word = plain / in_word; i < count; i += in_word, ++word) {  // each word is read once
     const uint32_t value = Word(row, word);
