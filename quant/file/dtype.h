@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,65 +18,48 @@
 
 namespace tare {
 
+// A row has a type's name in code, as safetensors headers spell it, and the bits of one value.
+#define TARE_DTYPES(ROW)             \
+  ROW(kBool, "BOOL", 8)              \
+  ROW(kF4, "F4", 4)                  \
+  ROW(kF6E2M3, "F6_E2M3", 6)         \
+  ROW(kF6E3M2, "F6_E3M2", 6)         \
+  ROW(kU8, "U8", 8)                  \
+  ROW(kI8, "I8", 8)                  \
+  ROW(kF8E5M2, "F8_E5M2", 8)         \
+  ROW(kF8E4M3, "F8_E4M3", 8)         \
+  ROW(kF8E5M2Fnuz, "F8_E5M2FNUZ", 8) \
+  ROW(kF8E4M3Fnuz, "F8_E4M3FNUZ", 8) \
+  ROW(kF8E8M0, "F8_E8M0", 8)         \
+  ROW(kI16, "I16", 16)               \
+  ROW(kU16, "U16", 16)               \
+  ROW(kF16, "F16", 16)               \
+  ROW(kBF16, "BF16", 16)             \
+  ROW(kI32, "I32", 32)               \
+  ROW(kU32, "U32", 32)               \
+  ROW(kF32, "F32", 32)               \
+  ROW(kC64, "C64", 64)               \
+  ROW(kF64, "F64", 64)               \
+  ROW(kI64, "I64", 64)               \
+  ROW(kU64, "U64", 64)
+
 enum class DType {
-  kBool,
-  kF4,
-  kF6E2M3,
-  kF6E3M2,
-  kU8,
-  kI8,
-  kF8E5M2,
-  kF8E4M3,
-  kF8E5M2Fnuz,
-  kF8E4M3Fnuz,
-  kF8E8M0,
-  kI16,
-  kU16,
-  kF16,
-  kBF16,
-  kI32,
-  kU32,
-  kF32,
-  kC64,
-  kF64,
-  kI64,
-  kU64,
+#define TARE_ENUMERATOR(dtype, ...) dtype,
+  TARE_DTYPES(TARE_ENUMERATOR)
+#undef TARE_ENUMERATOR
 };
 
 struct DTypeInfo {
   DType dtype;
-  std::string_view name;  // as safetensors headers spell it
-  int bits;               // of one value
+  std::string_view name;
+  int bits;
 };
 
-// In the order of the enum.
-inline constexpr std::array<DTypeInfo, 22> kDTypes{{
-    {DType::kBool, "BOOL", 8},
-    {DType::kF4, "F4", 4},
-    {DType::kF6E2M3, "F6_E2M3", 6},
-    {DType::kF6E3M2, "F6_E3M2", 6},
-    {DType::kU8, "U8", 8},
-    {DType::kI8, "I8", 8},
-    {DType::kF8E5M2, "F8_E5M2", 8},
-    {DType::kF8E4M3, "F8_E4M3", 8},
-    {DType::kF8E5M2Fnuz, "F8_E5M2FNUZ", 8},
-    {DType::kF8E4M3Fnuz, "F8_E4M3FNUZ", 8},
-    {DType::kF8E8M0, "F8_E8M0", 8},
-    {DType::kI16, "I16", 16},
-    {DType::kU16, "U16", 16},
-    {DType::kF16, "F16", 16},
-    {DType::kBF16, "BF16", 16},
-    {DType::kI32, "I32", 32},
-    {DType::kU32, "U32", 32},
-    {DType::kF32, "F32", 32},
-    {DType::kC64, "C64", 64},
-    {DType::kF64, "F64", 64},
-    {DType::kI64, "I64", 64},
-    {DType::kU64, "U64", 64},
-}};
-
-static_assert(std::ranges::equal(kDTypes, std::views::iota(size_t{0}, kDTypes.size()), {},
-                                 [](const DTypeInfo& info) { return static_cast<size_t>(info.dtype); }));
+inline constexpr auto kDTypes = std::to_array<DTypeInfo>({
+#define TARE_INFO(dtype, name, bits) {DType::dtype, name, bits},
+    TARE_DTYPES(TARE_INFO)
+#undef TARE_INFO
+});
 
 constexpr std::string_view Name(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
 constexpr int Bits(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].bits; }
