@@ -76,7 +76,6 @@ class Hdf5Writer {
   };
 
   Dataset& Find(const std::string& name);
-  void CheckSize(const std::string& name, DType dtype, const std::vector<int64_t>& shape, size_t elements) const;
   void CreateGroupsOf(const std::string& name);
   void Seal();
 
@@ -87,8 +86,8 @@ class Hdf5Writer {
 
 template <typename T>
 void Hdf5Writer::WriteDataset(const std::string& name, const std::vector<int64_t>& shape, std::span<const T> values) {
-  CheckSize(name, DTypeOf<T>(), shape, values.size());
-  WriteDataset(name, DTypeOf<T>(), shape, static_cast<const void*>(values.data()));
+  CreateDataset(name, DTypeOf<T>(), shape);
+  WriteAt(name, 0, std::ssize(values), values.data());
 }
 
 class Hdf5Reader {

@@ -149,33 +149,24 @@ bool Fits(From value) {
   return true;
 }
 
-template <typename To, typename From>
-std::vector<To> Convert(std::span<const std::byte> raw, const std::string& where) {
-  std::vector<To> values(raw.size() / sizeof(From));
-  for (size_t i = 0; i < values.size(); ++i) {
-    const auto value = Load<From>(raw.data() + i * sizeof(From));
-    if (!Fits<To>(value)) Fail("{}: value {} at {} does not fit {}", where, value, i, Name(DTypeOf<To>()));
-    values[i] = static_cast<To>(value);
-  }
-  return values;
-}
-
 template <typename To>
 std::vector<To> ConvertFrom(DType dtype, std::span<const std::byte> raw, const std::string& where) {
   std::vector<To> values;
   const auto is = [&]<typename From>(From) {
-    if (dtype == DTypeOf<From>()) values = Convert<To, From>(raw, where);
-    return dtype == DTypeOf<From>();
+    if (dtype != DTypeOf<From>()) return false;
+    values.resize(raw.size() / sizeof(From));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto value = Load<From>(raw.data() + i * sizeof(From));
+      if (!Fits<To>(value)) Fail("{}: value {} at {} does not fit {}", where, value, i, Name(DTypeOf<To>()));
+      values[i] = static_cast<To>(value);
+    }
+    return true;
   };
-  bool known;
-  if constexpr (std::is_floating_point_v<To>) {
-    known = is(float()) || is(double());
-  } else {
-    known = is(int8_t()) || is(uint8_t()) || is(int16_t()) || is(uint16_t()) || is(int32_t()) || is(uint32_t()) ||
-            is(int64_t()) || is(uint64_t());
-  }
-  if (!known)
-    Fail("{}: got {}, expected {}", where, Name(dtype), std::is_floating_point_v<To> ? "F32 or F64" : "integers");
+  constexpr bool kReal = std::is_floating_point_v<To>;
+  const bool known = kReal ? is(float()) || is(double())
+                           : is(int8_t()) || is(uint8_t()) || is(int16_t()) || is(uint16_t()) || is(int32_t()) ||
+                                 is(uint32_t()) || is(int64_t()) || is(uint64_t());
+  if (!known) Fail("{}: got {}, expected {}", where, Name(dtype), kReal ? "F32 or F64" : "integers");
   return values;
 }
 

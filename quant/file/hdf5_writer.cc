@@ -136,14 +136,6 @@ Hdf5Writer::Dataset& Hdf5Writer::Find(const std::string& name) {
   return found->second;
 }
 
-void Hdf5Writer::CheckSize(const std::string& name, DType dtype, const std::vector<int64_t>& shape,
-                           size_t elements) const {
-  const std::optional<int64_t> expected = ByteCount(dtype, shape) ? ElementCount(shape) : std::nullopt;
-  if (!expected || static_cast<size_t>(*expected) != elements) {
-    Fail("{}: dataset '{}': got {} values for shape {}", file_.final_path().string(), name, elements, ShapeText(shape));
-  }
-}
-
 void Hdf5Writer::CreateGroupsOf(const std::string& name) {
   const std::string where = file_.final_path().string() + ": dataset '" + name + "'";
   for (size_t slash = name.find('/'); slash != name.npos; slash = name.find('/', slash + 1)) {

@@ -152,8 +152,8 @@ TEST(Hdf5Writer, RefusesBadNamesTypesAndShapes) {
   EXPECT_THAT(Call([&] { writer.CreateDataset("y", DType::kF32, {1}); }),
               ThrowsMessage<Error>(HasSubstr("'y': created twice")));
   EXPECT_THROW(writer.CreateDataset("y/z", DType::kF32, {1}), Error);  // y is no group
-  EXPECT_THAT(Call([&] { writer.WriteDataset<float>("z", {3}, std::vector<float>(2)); }),
-              ThrowsMessage<Error>(HasSubstr("'z': got 2 values for shape [3]")));
+  EXPECT_THAT(Call([&] { writer.WriteDataset<float>("z", {3}, std::vector<float>(4)); }),
+              ThrowsMessage<Error>(HasSubstr("'z': got 4 values at 0, expected inside its 3")));
 }
 
 TEST(Hdf5Writer, RefusesBadAttributes) {
