@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include "quant/base/message.h"
-#include "quant/file/output_folder.h"
 
 namespace tare {
 

@@ -2,7 +2,6 @@
 // tare convert: one model in another family's layout, or as a GGUF file; its statistics as an importance matrix.
 #include "experiments/export/gguf/export.h"
 #include "experiments/export/hugging_face.h"
-#include "experiments/model/config/config.h"
 #include "experiments/plan/model_sites.h"
 #include "experiments/quantize/importance.h"
 #include "quant/file/output_folder.h"

@@ -14,7 +14,6 @@
 #include "experiments/quantize/steps/table.h"
 #include "experiments/tasks/task.h"
 #include "quant/format/format.h"
-#include "quant/plan/plan.h"
 #include "quant/plan/presets.h"
 
 namespace tare {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare plan: what a plan's rules match, and whether it can be simulated, executed and stored.
 #include "experiments/model/plan_run.h"
-#include "experiments/plan/plan_report.h"
 #include "tools/command.h"
 
 namespace tare {

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <utility>
 
-#include "experiments/model/config/config.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/quantize.h"
 #include "tools/cells.h"

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "experiments/model/config/config.h"
-#include "experiments/model/linear/weights.h"
 #include "quant/base/float16.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"

@@ -6,10 +6,8 @@
 #include <cstring>
 #include <deque>
 #include <functional>
-#include <optional>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/families/llama.h"

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "experiments/model/config/family.h"
-#include "experiments/model/layer.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"

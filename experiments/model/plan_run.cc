@@ -11,7 +11,6 @@
 #include "experiments/model/config/family.h"
 #include "experiments/model/config/rotary.h"
 #include "experiments/plan/refusals.h"
-#include "experiments/plan/resolved_plan.h"
 #include "kernels/decode/decode_heads.h"
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"

@@ -9,8 +9,6 @@
 
 #include "kernels/elementwise/rows.h"
 #include "quant/base/widest_vectors.h"
-#include "quant/observe/row_measures.h"
-#include "quant/observe/statistics_set.h"
 
 namespace tare {
 namespace {

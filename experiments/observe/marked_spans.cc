@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "experiments/tasks/items/lines.h"
 #include "quant/base/find_in.h"

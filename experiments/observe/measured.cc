@@ -7,12 +7,10 @@
 #include <ranges>
 
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/plan/shared_scales.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/message.h"
 #include "quant/format/round.h"
-#include "quant/observe/statistics_set.h"
 
 namespace tare {
 namespace {

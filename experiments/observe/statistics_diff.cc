@@ -6,14 +6,12 @@
 #include <cmath>
 #include <functional>
 #include <random>
-#include <string_view>
 
 #include "experiments/significance/inference.h"
 #include "experiments/significance/mean_error.h"
 #include "experiments/table/table.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
-#include "quant/observe/statistics_set.h"
 
 namespace tare {
 namespace {

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "experiments/plan/refusals.h"
-#include "kernels/attention/integer/executed_attention.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"

@@ -8,7 +8,6 @@
 
 #include "kernels/linear/packed_matrix.h"
 #include "quant/base/message.h"
-#include "quant/format/hadamard.h"
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {

@@ -7,7 +7,6 @@
 #include "experiments/arrays/array_file.h"
 #include "experiments/significance/mean_error.h"
 #include "experiments/tasks/items/lines.h"
-#include "experiments/tasks/perplexity.h"
 #include "quant/base/message.h"
 
 namespace tare {

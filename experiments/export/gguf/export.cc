@@ -16,7 +16,6 @@
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/interchange/gguf/blocks.h"
-#include "quant/interchange/gguf/container.h"
 #include "quant/interchange/gguf/vocabulary.h"
 
 namespace tare {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/attention/sequence_cache.h"
 
-#include <algorithm>
-
-#include "kernels/decode/decode_attention.h"
 #include "quant/base/message.h"
 
 namespace tare {

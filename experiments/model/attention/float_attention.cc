@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/attention/float_attention.h"
 
-#include <algorithm>
 #include <memory>
 
 #include "kernels/attention/float/fused_block.h"

@@ -2,7 +2,6 @@
 // Checks of heads and positions, ConfigKeys (typed values), windows, kinds of layers, ParseConfig and LoadConfig.
 #include "experiments/model/config/config.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>

@@ -22,7 +22,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "experiments/model/families/table.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"
 

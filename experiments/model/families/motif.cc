@@ -6,7 +6,6 @@
 // heads, the last is the second map of all others, each of which outputs 2 d values.
 // Source: the public model's code, and vllm-project/vllm.
 #include "experiments/model/families/llama.h"
-#include "experiments/model/families/table.h"
 #include "quant/base/message.h"
 
 namespace tare {

@@ -5,7 +5,6 @@
 // layers with a window are not scaled, as in transformers 4.57 and in the training of the published models;
 // transformers 5.12 scales them in all layers.
 #include "experiments/model/families/llama.h"
-#include "experiments/model/families/table.h"
 #include "quant/base/message.h"
 
 namespace tare {

@@ -3,14 +3,11 @@
 #include "experiments/observe/captured/captured_statistics.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <set>
 #include <tuple>
 #include <utility>
 
-#include "experiments/arrays/array_file.h"
-#include "experiments/observe/statistics_job.h"
 #include "quant/base/message.h"
 
 namespace tare {

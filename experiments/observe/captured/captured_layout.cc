@@ -5,7 +5,6 @@
 
 #include "quant/base/message.h"
 #include "quant/file/json.h"
-#include "quant/plan/site.h"
 
 namespace tare {
 namespace {

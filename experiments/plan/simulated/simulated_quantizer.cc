@@ -8,7 +8,6 @@
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/message.h"
-#include "quant/format/hadamard.h"
 
 namespace tare {
 namespace {

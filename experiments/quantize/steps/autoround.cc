@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <set>
 
 #include "experiments/model/linear/weight_matrix.h"
 #include "experiments/quantize/steps/table.h"

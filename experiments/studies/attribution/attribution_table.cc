@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <span>
 
-#include "experiments/studies/sweep/comparison.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
 

@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "experiments/significance/inference.h"
 #include "experiments/studies/sweep/comparison.h"
 #include "experiments/table/table.h"
 #include "quant/base/message.h"

@@ -3,7 +3,6 @@
 #include "experiments/studies/attribution/attribution.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <sstream>
 #include <utility>

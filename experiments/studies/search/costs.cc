@@ -2,8 +2,6 @@
 #include "experiments/studies/search/search.h"
 
 #include <algorithm>
-#include <map>
-#include <string>
 #include <utility>
 
 #include "experiments/model/config/family.h"

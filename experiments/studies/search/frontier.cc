@@ -4,11 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <functional>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <tuple>
 
 #include "quant/base/message.h"

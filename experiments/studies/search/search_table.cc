@@ -3,9 +3,7 @@
 #include "experiments/studies/search/search.h"
 
 #include <algorithm>
-#include <map>
 
-#include "experiments/studies/sweep/comparison.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
 

@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "experiments/model/model.h"
-#include "experiments/significance/inference.h"
 #include "experiments/studies/sweep/cells.h"
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"

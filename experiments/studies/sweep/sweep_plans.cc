@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <set>
 
 #include "experiments/plan/plan_report.h"
 #include "experiments/plan/resolved_plan.h"

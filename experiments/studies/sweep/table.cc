@@ -6,7 +6,6 @@
 #include <ranges>
 
 #include "quant/base/message.h"
-#include "quant/file/json.h"
 #include "quant/plan/presets.h"
 
 namespace tare {

@@ -8,7 +8,6 @@
 
 #include "experiments/text/utf8.h"
 #include "quant/base/message.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {

@@ -3,7 +3,6 @@
 #include "experiments/tasks/made/makers.h"
 
 #include <algorithm>
-#include <map>
 
 #include "experiments/tasks/items/lines.h"
 #include "experiments/text/utf8.h"

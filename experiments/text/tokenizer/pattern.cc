@@ -4,14 +4,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <unicode/uchar.h>
-
-#include "quant/base/message.h"
-#include "quant/file/json.h"
 
 namespace tare::pipeline {
 namespace {
