@@ -47,7 +47,7 @@ class Hdf5Writer {
   using Value = std::variant<std::string, int64_t>;
 
   explicit Hdf5Writer(const std::filesystem::path& path);  // the final name
-  Hdf5Writer(Hdf5Writer&& other) noexcept;
+  Hdf5Writer(const Hdf5Writer&) = delete;
   ~Hdf5Writer();  // without Commit the file is removed
 
   // Creates missing groups. dtype: an integer type, F32 or F64.

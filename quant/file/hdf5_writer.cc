@@ -119,9 +119,6 @@ Hdf5Writer::Hdf5Writer(const std::filesystem::path& path) : file_(path) {
   CheckWritten(id_, where);
 }
 
-Hdf5Writer::Hdf5Writer(Hdf5Writer&& other) noexcept
-    : file_(std::move(other.file_)), id_(std::exchange(other.id_, -1)), datasets_(std::move(other.datasets_)) {}
-
 Hdf5Writer::~Hdf5Writer() {
   const QuietHdf5 quiet;
   if (id_ < 0) return;

@@ -27,8 +27,7 @@ TEST(Hdf5Writer, AppearsAtCommit) {
   Hdf5Writer writer(folder / "a.h5");
   writer.WriteDataset<float>("x", {1}, std::vector<float>{1});
   EXPECT_FALSE(std::filesystem::exists(folder / "a.h5"));
-  Hdf5Writer moved(std::move(writer));
-  moved.Commit();
+  writer.Commit();
   EXPECT_THAT(folder.Names(), ElementsAre("a.h5"));
 }
 
