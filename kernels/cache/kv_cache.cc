@@ -265,8 +265,7 @@ void KvCache::Append(const HeadsView<const float>& k, const HeadsView<const floa
 }
 
 void KvCache::Truncate(int64_t tokens) {
-  if (tokens < 0 || tokens > tokens_)
-    Fail("cache, truncate: got {} tokens, expected at most the {} there are", tokens, tokens_);
+  CheckRange("cache", "tokens", tokens, 0, tokens_);
   plain_from_ = std::max(plain_from_, LastFrom());
   tokens_ = tokens;
   if (tokens == 0) largest_key_ = 0;

@@ -24,13 +24,10 @@ bool MayShareKeyScale(Granularity granularity) { return MayShare(granularity, Ki
 bool MayShareValueScale(Granularity granularity) { return MayShare(granularity, Kind::kGroup); }
 
 void CheckShape(const CacheShape& s) {
-  if (s.k_heads < 1 || s.k_width < 1 || s.v_heads < 1 || s.v_width < 1)
-    Fail("cache: got {} heads of k, {} wide, and {} of v, {} wide, expected at least 1 of each", s.k_heads, s.k_width,
-         s.v_heads, s.v_width);
-  if (std::max(s.k_heads, s.v_heads) > kMostHeads)
-    Fail("cache: got {} heads, expected at most {}", std::max(s.k_heads, s.v_heads), kMostHeads);
-  if (std::max(s.k_width, s.v_width) > kLargestWidth)
-    Fail("cache: got heads of width {}, expected at most {}", std::max(s.k_width, s.v_width), kLargestWidth);
+  CheckRange("cache", "heads of k", s.k_heads, 1, kMostHeads);
+  CheckRange("cache", "heads of v", s.v_heads, 1, kMostHeads);
+  CheckRange("cache, k", "width", s.k_width, 1, kLargestWidth);
+  CheckRange("cache, v", "width", s.v_width, 1, kLargestWidth);
 }
 
 void CheckRules(const CacheRule& k, const CacheRule& v) {

@@ -373,12 +373,12 @@ TEST(KvCache, BadInputIsNamedAndNothingIsAppended) {
   EXPECT_THAT(Call([&] { cache.Append(tokens.K(0, 1), tokens.V(0, 2)); }),
               ThrowsMessage<Error>(HasSubstr("got 2 tokens of 1 heads of width 32, expected 1 of 1")));
   EXPECT_THAT(Call([&] { cache.Truncate(11); }),
-              ThrowsMessage<Error>(HasSubstr("got 11 tokens, expected at most the 10")));
+              ThrowsMessage<Error>(HasSubstr("cache: got tokens 11, expected 0 to 10")));
   EXPECT_EQ(cache.tokens(), 10);
   EXPECT_THAT(Call([] { KvCache({.k_heads = 1, .k_width = 0, .v_heads = 1, .v_width = 1}, {}); }),
-              ThrowsMessage<Error>(HasSubstr("expected at least 1 of each")));
+              ThrowsMessage<Error>(HasSubstr("cache, k: got width 0, expected 1 to 1024")));
   EXPECT_THAT(Call([] { KvCache({.k_heads = 1, .k_width = 8, .v_heads = 1, .v_width = 1025}, {}); }),
-              ThrowsMessage<Error>(HasSubstr("width 1025, expected at most 1024")));
+              ThrowsMessage<Error>(HasSubstr("cache, v: got width 1025, expected 1 to 1024")));
   EXPECT_THAT(Call([] { KvCache(kShape, {.last = -1}); }), ThrowsMessage<Error>(HasSubstr("last -1")));
 }
 
