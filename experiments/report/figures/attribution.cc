@@ -56,10 +56,9 @@ FigureData AttributionOf(const Sweep& sweep) {
       .drawn = {"change"}};
   std::vector<std::string> known;
   for (const SweepFigure& row : rows) {
-    const std::optional<Interval>& interval = row.change->interval;
+    const auto [low, high] = EndsOf(row.change->interval);
     figure.table.Add({AttributionPanelOf(row), by_site ? row.cell->row.site : RunName(*row.cell), row.cell->model,
-                      row.cell->Plan(), NumberOrNull(row.change->value), NumberOrNull(interval ? interval->low : NAN),
-                      NumberOrNull(interval ? interval->high : NAN), row.cell->figures.count});
+                      row.cell->Plan(), NumberOrNull(row.change->value), low, high, row.cell->figures.count});
     const bool said = by_site || row.cell->AsStored();  // the latter as what its file loses (methods.cc)
     if (!said && figure.findings.size() < kSaid) figure.findings.push_back(CostSentence(row));
     const std::string of = AttributionPanelOf(row) + " of " + row.cell->model;

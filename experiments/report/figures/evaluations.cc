@@ -26,7 +26,7 @@ void AddLosses(const Json& evaluation, const std::string& name, const Json& task
                                       ContextText(first), LossText(last), ContextText(last)));
 }
 
-void AddTask(const Json& evaluation, const Json& task, FigureData& figure) {
+void AddContexts(const Json& evaluation, const std::string&, const Json& task, FigureData& figure) {
   const std::string of = EvaluatedName(evaluation);
   for (const Json& range : task.at("by_context")) {
     const int64_t first = range.at("first"), last = range.at("last");
@@ -46,9 +46,8 @@ void AddTask(const Json& evaluation, const Json& task, FigureData& figure) {
                 ContextText(first), NumberAt(last, "kld"), ContextText(last)));
 }
 
-// `panel` names the rows; `subject` and `items` are the finding's.
-void AddGroups(const std::string& subject, const std::string& items, const std::string& panel, const Json& task,
-               FigureData& figure) {
+void AddGroups(const Json& evaluation, const std::string& name, const Json& task, FigureData& figure) {
+  const std::string items = name.substr(name.find(':') + 1), panel = EvaluatedName(evaluation) + ", " + items;
   const Json* worst = nullptr;
   double least = 1, found = 0, all = 0;
   for (const Json& group : task.at("by")) {
@@ -67,40 +66,33 @@ void AddGroups(const std::string& subject, const std::string& items, const std::
                        : Formatted(", and the fewest at depth {:g} and length {}: a share of {:.2f} [{:.2f}, {:.2f}]",
                                    NumberAt(*worst, "depth"), worst->at("length").dump(), least,
                                    NumberAt(*worst, "acc_low"), NumberAt(*worst, "acc_high"));
-  figure.findings.push_back(
-      Formatted("{} finds {:.0f} of the {:.0f} needles of {}{}.", subject, found, all, items, fewest));
+  figure.findings.push_back(Formatted("{} finds {:.0f} of the {:.0f} needles of {}{}.", EvaluatedText(evaluation),
+                                      found, all, items, fewest));
+}
+
+// The figure of the kind, with what `add` makes of each task that has the key.
+FigureData FigureOf(const char* kind, const Material& material, const char* key, const auto& add) {
+  FigureData figure = FigureOfKind(kind);
+  material.ForEach("tare.eval/1", [&](const Json& json) {
+    for (const auto& [name, task] : json.at("tasks").items()) {
+      if (task.contains(key)) add(json, name, task, figure);
+    }
+  });
+  return figure;
 }
 
 }  // namespace
 
 std::vector<FigureData> Losses(const Material& material) {
-  FigureData figure = FigureOfKind("losses");
-  material.ForEach("tare.eval/1", [&](const Json& json) {
-    for (const auto& [name, task] : json.at("tasks").items()) {
-      if (task.contains("by_position")) AddLosses(json, name, task, figure);
-    }
-  });
-  return WithRows({figure});
+  return WithRows({FigureOf("losses", material, "by_position", AddLosses)});
 }
 
 std::vector<FigureData> Positions(const Material& material) {
-  FigureData figure = FigureOfKind("positions");
-  material.ForEach("tare.eval/1", [&](const Json& json) {
-    for (const auto& [name, task] : json.at("tasks").items()) {
-      if (task.contains("by_context")) AddTask(json, task, figure);
-    }
-  });
-  return WithRows({figure});
+  return WithRows({FigureOf("positions", material, "by_context", AddContexts)});
 }
 
 std::vector<FigureData> Needles(const Material& material) {
-  FigureData figure = FigureOfKind("needles");
-  material.ForEach("tare.eval/1", [&](const Json& json) {
-    for (const auto& [name, task] : json.at("tasks").items()) {
-      const std::string items = name.substr(name.find(':') + 1);
-      if (task.contains("by")) AddGroups(EvaluatedText(json), items, EvaluatedName(json) + ", " + items, task, figure);
-    }
-  });
+  FigureData figure = FigureOf("needles", material, "by", AddGroups);
   if (figure.table.rows.empty()) return {};
   const auto [fewest, most] =
       std::ranges::minmax(figure.table.rows, {}, [](const Json& row) { return row.at("n").get<int64_t>(); });

@@ -104,8 +104,6 @@ std::string SizeText(double change, const std::optional<Interval>& interval, con
   return WithInterval(std::fabs(change), change > 0 ? *interval : Interval{-interval->high, -interval->low}, format);
 }
 
-bool IsInteger(const PlanRow& row) { return row.format.starts_with("int") || row.format.starts_with("u"); }
-
 // A value beside a change with this interval, to the same place.
 std::string BesideText(double value, const std::optional<Interval>& interval, const char* format) {
   if (value == 0) return "0";
@@ -134,6 +132,14 @@ FigureData FigureOfKind(const std::string& kind) {
           .drawn = list("drawn")};
 }
 
+FigureData& FigureNamed(const std::string& name, std::vector<FigureData>& figures) {
+  const auto known = std::ranges::find(figures, name, &FigureData::name);
+  if (known != figures.end()) return *known;
+  FigureData& figure = figures.emplace_back(FigureOfKind(name.substr(0, name.find(':'))));
+  figure.name = name, figure.on_page = false;
+  return figure;
+}
+
 std::vector<FigureData> WithRows(std::vector<FigureData> figures) {
   std::erase_if(figures, [](const FigureData& figure) { return figure.table.rows.empty(); });
   for (size_t i = 1; i < figures.size(); ++i) figures[i].name += Formatted(":{}", i + 1);
@@ -150,11 +156,16 @@ std::string EvaluatedName(const Json& evaluation) {
                    cache.empty() ? "" : ", cache " + cache, evaluation.value("executed", false) ? " executed" : "");
 }
 
+std::pair<Json, Json> EndsOf(const std::optional<Interval>& interval, double unit) {
+  if (!interval) return {};
+  return {NumberOrNull(unit * interval->low), NumberOrNull(unit * interval->high)};
+}
+
 std::pair<Json, Json> EndsOf(const SweepFigure& row) {
   if (const std::optional<Interval> interval = row.figure->OfItems()) return {interval->low, interval->high};
   if (row.change == nullptr || !row.change->interval) return {};
   const double before = row.figure->value - row.change->value;
-  return {NumberOrNull(before + row.change->interval->low), NumberOrNull(before + row.change->interval->high)};
+  return EndsOf(Interval{before + row.change->interval->low, before + row.change->interval->high});
 }
 
 std::vector<std::string> MissingOf(const FigureData& figure) {
@@ -224,6 +235,8 @@ std::string CountText(const SweepCell& cell) {
 const char* VerdictWord(const Comparison& comparison) {
   return !comparison.p_holm ? "not tested" : comparison.Significant() ? "significant" : "not significant";
 }
+
+bool IsInteger(const PlanRow& row) { return row.format.starts_with("int") || row.format.starts_with("u"); }
 
 std::string PlanWords(const SweepCell& cell) {
   const PlanRow& row = cell.row;

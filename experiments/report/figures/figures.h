@@ -6,9 +6,11 @@
 // In specifications, "sort": null keeps the order of the rows.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -89,6 +91,25 @@ Table Titled(const std::vector<std::string>& columns);
 
 // A figure of the kind without rows: its words, columns and what is drawn, as far as KIND.json has them in "usermeta".
 FigureData FigureOfKind(const std::string& kind);
+
+// The one of this name, "channels:embed"; without it a new one of its kind, which is not on the page.
+FigureData& FigureNamed(const std::string& name, std::vector<FigureData>& figures);
+
+// The largest of each group, the groups in their first order.
+template <typename Range>
+auto LargestOfEach(Range&& all, const auto& group, const auto& size) {
+  std::vector<decltype(&*std::begin(all))> largest;
+  for (auto& one : all) {
+    const auto known = std::ranges::find(largest, group(one), [&](const auto* other) { return group(*other); });
+    if (known == largest.end()) {
+      largest.push_back(&one);
+    } else if (size(one) > size(**known)) {
+      *known = &one;
+    }
+  }
+  return largest;
+}
+
 // `otherwise` for null.
 inline double NumberOr(const Json& json, const char* key, double otherwise) {
   return json.at(key).is_null() ? otherwise : json[key].get<double>();
@@ -105,6 +126,9 @@ std::string EvaluatedName(const Json& evaluation);
 
 // "1", "2 to 3".
 std::string RangeName(int64_t first, int64_t last);
+
+// The ends of an interval, in another unit; nulls where there is none.
+std::pair<Json, Json> EndsOf(const std::optional<Interval>& interval, double unit = 1);
 
 // The ends of a bar: the 95 % interval of an accuracy itself; for other figures, the interval of the change from
 // unquantized, moved to the value; nulls where there is none.
@@ -183,6 +207,9 @@ std::string PlanWords(const SweepCell& cell);
 
 // "b loses 0.28 [0.15, 0.41] more perplexity on heldout than a" of a row with a difference of drops.
 std::string MoreText(const SweepFigure& row);
+
+// int4, u8: its bits say all of its codes.
+bool IsInteger(const PlanRow& row);
 
 // " nats per token" behind a divergence; "" behind other figures.
 const char* UnitText(std::string_view figure);

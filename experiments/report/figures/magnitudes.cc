@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 #include <ranges>
+#include <tuple>
 
 #include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
@@ -123,30 +124,22 @@ std::string PeakText(const Largest& one, Peak Largest::* peak) {
                    is_input ? Formatted(", where max/median is {:.4g}", size / one.median) : "");
 }
 
-bool SameLine(const Largest& a, const Largest& b) { return a.site == b.site && a.model == b.model; }
+auto LineOf(const Largest& one) { return std::tie(one.site, one.model); }
 
 // One sentence per site: the largest of each model, and its ratio to the first model's. `all` is sorted by site.
 std::vector<std::string> FindingsOf(const std::vector<Largest>& all, Peak Largest::* peak, const std::string& the) {
   const auto size = [peak](const Largest& one) { return (one.*peak).size; };
-  std::vector<Largest> tops;  // per site and model
-  for (const Largest& one : all) {
-    if (!std::isfinite(size(one))) continue;
-    const auto known = std::ranges::find_if(tops, [&](const Largest& top) { return SameLine(top, one); });
-    if (known == tops.end()) {
-      tops.push_back(one);
-    } else if (size(one) > size(*known)) {
-      *known = one;
-    }
-  }
+  const auto tops = LargestOfEach(
+      all | std::views::filter([&](const Largest& one) { return std::isfinite(size(one)); }), LineOf, size);
   std::vector<std::string> findings;
   for (const auto of_site :
-       tops | std::views::chunk_by([](const auto& a, const auto& b) { return a.site == b.site; })) {
-    const Largest& first = of_site.front();
+       tops | std::views::chunk_by([](const auto* a, const auto* b) { return a->site == b->site; })) {
+    const Largest& first = *of_site.front();
     std::string text = Formatted("{} largest magnitude of {} of {} is {}", the, KindOfSite(first.site), first.model,
                                  PeakText(first, peak));
-    for (const Largest& other : of_site | std::views::drop(1)) {
-      text += Formatted("; that of {} is {}", other.model, PeakText(other, peak));
-      if (size(first) > 0) text += Formatted(" ({:.2f} times as large)", size(other) / size(first));
+    for (const Largest* other : of_site | std::views::drop(1)) {
+      text += Formatted("; that of {} is {}", other->model, PeakText(*other, peak));
+      if (size(first) > 0) text += Formatted(" ({:.2f} times as large)", size(*other) / size(first));
     }
     findings.push_back(text + ".");
   }
@@ -244,21 +237,9 @@ ChannelGrid GridOf(const Hdf5Reader& file, const std::string& dataset) {
   return grid;
 }
 
-FigureData& FigureOfSite(const std::string& site, std::vector<FigureData>& figures) {
-  const std::string name = "channels:" + site;
-  const auto known = std::ranges::find(figures, name, &FigureData::name);
-  if (known != figures.end()) return *known;
-  return figures.emplace_back(
-      FigureData{.name = name,
-                 .title = site + " by token and channel",
-                 .table = Titled({"panel: model", "token: tokens from", "token_end: before", "channel: channels from",
-                                  "channel_end: before", "magnitude: largest |x|", "n: values"}),
-                 .drawn = {"magnitude"},
-                 .on_page = false});
-}
-
 // Returns the largest of all.
 double AddGrid(const std::string& panel, const std::string& site, const ChannelGrid& grid, FigureData& figure) {
+  figure.title = site + " by token and channel";
   double most = -1;
   std::string where;
   for (size_t i = 0; i < grid.largest.size(); ++i) {
@@ -297,7 +278,7 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
   for (const Largest& one : all) {
     figure.table.Add({one.site, one.model, one.layer, "largest", NumberOrNull(one.largest.size), one.count});
     figure.table.Add({one.site, one.model, one.layer, "median", NumberOrNull(one.median), one.count});
-    const auto differs = [&](const Largest& other) { return SameLine(one, other) && RestDiffers(other); };
+    const auto differs = [&](const Largest& other) { return LineOf(one) == LineOf(other) && RestDiffers(other); };
     if (!std::isnan(one.rest.size) && std::ranges::any_of(all, differs))
       figure.table.Add(
           {one.site, one.model, one.layer, Formatted("largest from {}", one.from), one.rest.size, nullptr});
@@ -334,16 +315,12 @@ std::vector<FigureData> Channels(const Material& material) {
     std::string shown;
     for (const std::string& dataset : file.datasets()) {
       if (!HasChannels(dataset)) continue;
-      const double largest = AddGrid(panel, dataset, GridOf(file, dataset), FigureOfSite(dataset, figures));
-      if (largest > most) most = largest, shown = "channels:" + dataset;
+      FigureData& figure = FigureNamed("channels:" + dataset, figures);
+      const double largest = AddGrid(panel, dataset, GridOf(file, dataset), figure);
+      if (largest > most) most = largest, shown = figure.name;
     }
     for (FigureData& figure : figures) figure.on_page |= figure.name == shown;
   }
-  for (FigureData& figure : figures)
-    figure.caption =
-        "Largest magnitude (no unit) in each range of positions and of neighbouring channels, over all sequences; the "
-        "colour scale is linear below 1 and logarithmic above. n: values of a range, in the table." +
-        figure.caption;
   return figures;
 }
 

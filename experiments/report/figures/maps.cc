@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cmath>
 #include <functional>
+#include <ranges>
 
 #include "experiments/report/figures/figures.h"
 #include "quant/base/message.h"
@@ -45,34 +46,14 @@ std::string Capitalized(std::string_view words) {
   return text;
 }
 
-FigureData& FigureNamed(const std::string& measure, std::vector<FigureData>& figures) {
-  const std::string name = "maps:" + measure;
-  const auto known = std::ranges::find(figures, name, &FigureData::name);
-  if (known != figures.end()) return *known;
-  return figures.emplace_back(
-      FigureData{.name = name,
-                 .title = Capitalized(WordsOf(measure).words) + " by layer and head",
-                 .table = Titled({"panel: model", "layer", "head", "value: " + measure, "n: values"}),
-                 .drawn = {"value"},
-                 .on_page = std::ranges::contains(kWords, measure, &MeasureWords::measure)});
-}
-
 // Where each panel has its largest. That of logits is said of the figure of largest magnitudes.
 void AddFindings(FigureData& figure, const std::string& measure) {
   if (measure == "attn_logits.absmax") return;
-  std::vector<const Json*> largest;
-  for (const Json& row : figure.table.rows) {
-    if (row.at("value").is_null()) continue;
-    const auto known =
-        std::ranges::find_if(largest, [&](const Json* one) { return one->at("panel") == row.at("panel"); });
-    if (known == largest.end()) {
-      largest.push_back(&row);
-    } else if (NumberAt(row, "value") > NumberAt(**known, "value")) {
-      *known = &row;
-    }
-  }
+  const auto has_value = [](const Json& row) { return !row.at("value").is_null(); };
   std::string text;
-  for (const Json* row : largest)
+  for (const Json* row : LargestOfEach(
+           figure.table.rows | std::views::filter(has_value), [](const Json& row) { return row.at("panel"); },
+           [](const Json& row) { return NumberAt(row, "value"); }))
     text +=
         Formatted("{} {:.4g} in {}, head {} of layer {}",
                   text.empty() ? Formatted("The largest {} is", WordsOf(measure).words) : ";", NumberAt(*row, "value"),
@@ -223,13 +204,16 @@ std::vector<FigureData> Maps(const Material& material) {
       measures.emplace(measures.begin(), "absmax", s.outliers.absmax());
       const std::string panel = of.model + (two_maps && key.map ? Formatted(", map {}", *key.map) : "");
       for (const auto& [name, value] : measures) {
-        FigureNamed(std::string(Name(key.site)) + "." + name, figures)
+        FigureNamed(Formatted("maps:{}.{}", Name(key.site), name), figures)
             .table.Add({panel, *key.layer, *key.head, NumberOrNull(value), s.outliers.count()});
       }
     }
   }
   for (FigureData& figure : figures) {
     const std::string measure = figure.name.substr(5);
+    figure.title = Capitalized(WordsOf(measure).words) + " by layer and head";
+    figure.table.columns[3].title = measure;
+    figure.on_page = std::ranges::contains(kWords, measure, &MeasureWords::measure);
     figure.caption = Formatted(
         "{} ({}) of each layer and head, over all positions: {}. n: {} values in the first row of the table, which "
         "gives n of every row.",

@@ -18,8 +18,8 @@ bool IsPerplexity(const SweepFigure& row) { return std::string_view(row.figure->
 // texts; other figures in their own unit.
 Json Drawn(const SweepFigure& row, const Comparison& c) {
   const double unit = IsPerplexity(row) ? 100 / (row.figure->value - row.change->value) : 1;
-  const auto end = [&](double Interval::* of) { return c.interval ? NumberOrNull(unit * (*c.interval).*of) : Json(); };
-  return {{"value", NumberOrNull(unit * c.value)}, {"low", end(&Interval::low)}, {"high", end(&Interval::high)}};
+  const auto [low, high] = EndsOf(c.interval, unit);
+  return {{"value", NumberOrNull(unit * c.value)}, {"low", low}, {"high", high}};
 }
 
 std::string DrawnText(const SweepFigure& row, const Comparison& c) {

@@ -34,11 +34,9 @@ std::string UnitOf(const SweepFigure& row) {
   return name.starts_with("acc") ? "share right" : name == "kld" ? "nats per token" : name;
 }
 
-bool IsInteger(const SweepCell& cell) { return cell.row.format.starts_with("int") || cell.row.format.starts_with("u"); }
-
 std::string ScaleOf(const SweepCell& cell) {
   if (cell.row.granularity.empty()) return cell.row.format;
-  return "one scale per " + cell.row.granularity + (IsInteger(cell) ? "" : ", " + cell.row.format);
+  return "one scale per " + cell.row.granularity + (IsInteger(cell.row) ? "" : ", " + cell.row.format);
 }
 
 double SizeOf(const SweepFigure& row) { return row.change == nullptr ? -1 : std::fabs(row.change->value); }
@@ -49,21 +47,15 @@ std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const 
   for (const SweepFigure& row : rows) {
     if (BitsPanelOf(row) == panel) fewest = std::min(fewest, row.cell->row.bits);
   }
-  std::vector<const SweepFigure*> largest;  // per model
-  for (const SweepFigure& row : rows) {
+  const auto counts = [&](const SweepFigure& row) {
     // A divergence, and what is measured with it, is a cost by itself.
-    if (row.change == nullptr && row.cell->figures.list.front().keys.of_same) continue;
-    if (BitsPanelOf(row) != panel || row.cell->row.bits != fewest) continue;
-    const auto known =
-        std::ranges::find(largest, row.cell->model, [](const SweepFigure* one) { return one->cell->model; });
-    if (known == largest.end()) {
-      largest.push_back(&row);
-    } else if (SizeOf(row) > SizeOf(**known)) {
-      *known = &row;
-    }
-  }
+    if (row.change == nullptr && row.cell->figures.list.front().keys.of_same) return false;
+    return BitsPanelOf(row) == panel && row.cell->row.bits == fewest;
+  };
   std::vector<std::string> sentences;
-  for (const SweepFigure* row : largest) sentences.push_back(CostSentence(*row));
+  for (const SweepFigure* row :
+       LargestOfEach(rows | std::views::filter(counts), [](const SweepFigure& row) { return row.cell->model; }, SizeOf))
+    sentences.push_back(CostSentence(*row));
   return sentences;
 }
 
@@ -102,11 +94,8 @@ FigureData BitsFigure(const Sweep& sweep) {
     Know(row.cell->row.site, sites);
   }
   if (sites.size() != 1) return {};  // several, or 16 bits alone
-  FigureData figure{
-      .name = "bits",
-      .title = "Accuracy and perplexity against bits for " + sites[0],
-      .table = Titled({"panel: task", "model", "scale", "bits", "value", "low: from", "high: to", "n", "unit"}),
-      .drawn = {"value"}};
+  FigureData figure = FigureOfKind("bits");
+  figure.title += sites[0];
   std::map<std::string, Json> floors;
   for (const std::string& panel : panels) floors[panel] = FloorOf(rows, panel);
   for (const SweepFigure& row : rows) {
@@ -203,12 +192,12 @@ FigureData DifferencesFigure(const Sweep& sweep) {
                                           FigureOnText(row.cell->task, row.figure->keys.name), MoveText(row),
                                           VerdictWord(*row.change)));
     const Comparison& drop = row.drop != nullptr ? *row.drop : *row.change;
-    const auto end = [&](double Interval::* of) { return drop.interval ? NumberOrNull((*drop.interval).*of) : Json(); };
-    figure.table.Add(
-        {row.cell->task + ", " + row.figure->keys.name, PairName(row), row.cell->model, NumberOrNull(row.change->value),
-         row.drop != nullptr ? NumberOrNull(row.change->value - drop.value) : Json(), NumberOrNull(drop.value),
-         end(&Interval::low), end(&Interval::high), drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(),
-         VerdictWord(drop), drop.windows > 0 ? Json(drop.windows) : Json(), row.cell->figures.count});
+    const auto [low, high] = EndsOf(drop.interval);
+    figure.table.Add({row.cell->task + ", " + row.figure->keys.name, PairName(row), row.cell->model,
+                      NumberOrNull(row.change->value),
+                      row.drop != nullptr ? NumberOrNull(row.change->value - drop.value) : Json(),
+                      NumberOrNull(drop.value), low, high, drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(),
+                      VerdictWord(drop), drop.windows > 0 ? Json(drop.windows) : Json(), row.cell->figures.count});
     figure.table.rows.back()["offset"] = source.empty() ? row.cell->model : "";  // for the drawing alone
   }
   figure.caption = Formatted(
