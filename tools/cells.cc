@@ -2,7 +2,6 @@
 #include "tools/cells.h"
 
 #include <algorithm>
-#include "quant/base/message.h"
 
 namespace tare {
 

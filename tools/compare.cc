@@ -5,12 +5,8 @@
 // attribute --out` writes it but for what is taken out, which that command adds, and the two side by side.
 #include "experiments/model/config/config.h"
 #include "experiments/observe/statistics_report.h"
-#include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/compare/compare_question.h"
 #include "experiments/studies/sweep/comparison.h"
-#include "quant/base/message.h"
-#include "quant/file/json.h"
-#include "quant/plan/plan.h"
 #include "tools/cells.h"
 
 namespace tare {

@@ -11,7 +11,6 @@
 #include "experiments/tasks/task.h"
 #include "quant/format/format.h"
 #include "quant/interchange/gguf/blocks.h"
-#include "quant/plan/plan.h"
 #include "quant/plan/presets.h"
 #include "tools/command.h"
 

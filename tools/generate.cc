@@ -6,7 +6,6 @@
 #include "experiments/passes/generate.h"
 #include "experiments/text/chat/chat_template.h"
 #include "experiments/text/tokenizer/tokenizer.h"
-#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/mapped_file.h"

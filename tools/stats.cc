@@ -2,15 +2,10 @@
 // tare stats: the outliers of a model's attention logits and hidden states, several models side by side; with --out,
 // statistics of every site into a file. show, merge and diff work on such files (tools/stats_files.cc).
 #include "experiments/model/config/config.h"
-#include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/observe/statistics_report.h"
 #include "experiments/significance/inference.h"
 #include "experiments/studies/attribution/attribution.h"
-#include "quant/base/message.h"
-#include "quant/file/atomic_file.h"
-#include "quant/file/json.h"
-#include "quant/plan/plan.h"
 #include "tools/run_options.h"
 
 namespace tare {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/report/figures/figures.h"
 
-#include <algorithm>
 #include <map>
 
 #include "experiments/report/drawing/interpreter.h"

@@ -2,7 +2,6 @@
 // Known schemas and settings, Reader (folders, HDF5 files and JSON), figures of a sweep, ForEach, and ReadMaterial.
 #include "experiments/report/figures/figures.h"
 
-#include <algorithm>
 #include <map>
 
 #include "experiments/observe/statistics_report.h"
