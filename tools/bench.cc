@@ -150,7 +150,6 @@ void AddForward(CLI::App& bench) {
   AddWhole(command, "--repetitions N", options.bench.repetitions, "runs of each", 1, 1000);
   AddJson(command, options.json);
   options.machine.AddTo(command);
-  command.footer(Examples({"tare bench forward --threads 2", "tare bench forward --math bf16 --json forward.json"}));
 }
 
 // ---- linear
@@ -159,13 +158,6 @@ struct BenchLinearArguments {
   LinearCase one{.plan = {}};  // without a plan: the default cases
   std::string json;
 };
-
-constexpr const char* kLinearLegend =
-    "ms: median time of a call, with quantizing the inputs; spread: (largest - smallest) / median;\n"
-    "f32 ms: oneDNN's f32 matmul in the same run; x f32, x bf16: its time, and that of its bf16 matmul, over ours;\n"
-    "Gop/s: 2 rows in out / seconds; GB/s: bytes of the weights / seconds; roofline: the share of this run's u8 x s8\n"
-    "rate, or for one token (rows 1, weights not in any cache) of its rate of reading memory; error: relative error\n"
-    "of the output against the layer before quantization, in double. Every case is checked before it is timed.";
 
 void Run(const BenchLinearArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {{options.json, JsonWith("tare.bench/")}});
@@ -178,7 +170,8 @@ void Run(const BenchLinearArguments& options) {
   if (PrintsTables(options.json)) {
     PrintLine("roofline: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.roofline.u8s8_gops,
               bench.roofline.f32_gflops, bench.roofline.read_gbps);
-    PrintText("{}\n{}{}", TableText(LinearBenchTable(bench), 2), QuietText(bench.results), Paragraphs(kLinearLegend));
+    PrintText("{}\n{}{}", TableText(LinearBenchTable(bench), 2), QuietText(bench.results),
+              Paragraphs(NotesOf("bench-linear")));
   }
   WriteJson(options.json, LinearBenchJson(bench, CpuName()));
 }
@@ -195,9 +188,6 @@ void AddLinear(CLI::App& bench) {
   AddWhole(command, "--threads N", options.one.threads, "threads", 1, 4096);
   AddJson(command, options.json);
   AddQuiet(command);
-  command.footer(std::string(kLinearLegend) + "\n\n" +
-                 Examples({"tare bench linear --plan weights=int4/group64,linear_in=int8/token --rows 512",
-                           "tare bench linear --plan weights=int4/group64 --rows 1 --threads 2"}));
 }
 
 }  // namespace
@@ -205,8 +195,6 @@ void AddLinear(CLI::App& bench) {
 void AddBench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "measure speed, with limits and baselines of the same run");
   bench->require_subcommand(1);
-  bench->footer(Examples({"tare bench attention --family v1 --n 4096 --json attention.json",
-                          "tare report attention.json --out speed.html"}));
   AddForward(*bench);
   AddLinear(*bench);
   AddBenchAttention(*bench);

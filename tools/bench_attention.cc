@@ -27,19 +27,6 @@ struct BenchAttentionArguments {
   std::string axes, json;
 };
 
-constexpr const char* kAttentionLegend =
-    "ukernel: oneDNN's product of small matrices; VNNI, AMX: the processor's instructions for bytes.\n"
-    "n: queries; S: keys; d: head width of q and k; H: output heads; kv: key/value heads; th: threads.\n"
-    "kernel: the codes of q, k, the probabilities and v in kernels/attention/integer; f32 and bf16:\n"
-    "kernels/attention/float; oneDNN: its primitives, composed; oneDNN Graph: its attention, if every head has\n"
-    "its own keys and values; int8: with one scale a tensor, where the processor has VNNI.\n"
-    "ns/pair: median time per query, key and output head that the mask admits, with quantizing and packing;\n"
-    "spread: (largest - smallest) / median; x oneDNN: time of oneDNN's fastest kernel here over this one's;\n"
-    "roofline: the least operations needed (4d, v1 8d, v2 6d per pair) as a share of the machine's rate for the\n"
-    "kernel's type, measured before and after it; moved: the two differ by more than 5 %.\n"
-    "rel L2: error of the output against the double reference; floor: the part of it that the codes of Q, K and V\n"
-    "cause alone (f32 attention on them); worst row: largest relative error of a row.";
-
 // int8, int6 and int4 throughout, in the order that is faster for the family.
 std::vector<std::string> UsualPlans(const std::string& family) {
   std::vector<std::string> plans;
@@ -129,7 +116,7 @@ void Print(const AttentionBench& bench) {
   for (const auto& [name, plan] : plans) {
     if (!plan.empty()) PrintLine("{}: {}", name, plan);
   }
-  PrintText("\n{}{}", QuietText(bench.results), Paragraphs(kAttentionLegend));
+  PrintText("\n{}{}", QuietText(bench.results), Paragraphs(NotesOf("bench-attention")));
 }
 
 void Run(const CLI::App& command, BenchAttentionArguments& o) {
@@ -162,17 +149,6 @@ struct BenchDecodeArguments {
 
 constexpr const char* kBaselines[] = {"cache_k=f32,cache_v=f32", "cache_k=bf16,cache_v=bf16"};
 
-constexpr const char* kDecodeLegend =
-    "n: keys; d: head width of q and k; H: output heads; kv: key/value heads; B: sequences; th: threads.\n"
-    "seconds: median time of a call, one query per sequence; spread: (largest - smallest) / median; ns/key: time\n"
-    "per key and output head; x oneDNN: time of onednn-f32 over this one's; GB/s: bytes of the caches / seconds; of\n"
-    "read: share of the best read rate of the same run over as much memory (at most 1 GiB); from: whether the caches\n"
-    "fit the processor's last cache; rel L2: error of the first and the last head against exact attention on\n"
-    "unquantized values, in double; floor: the part of it that the codes cause; prefetch: the hint for what is read\n"
-    "16 KB later, none, once (into the first cache alone) or kept (into all, four small pages in turn). Every case is\n"
-    "checked against the double reference over its cache before it is timed. tare: the kernel in kernels/decode;\n"
-    "onednn-f32: oneDNN primitives, composed (a batch of one).";
-
 // Every combination: the caches, then the baselines of the same shape.
 std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
   std::vector<CachePlan> plans;
@@ -201,7 +177,7 @@ void Run(const BenchDecodeArguments& o) {
     PrintText("{}\n", TableText(DecodeBenchTable(results), 2));
     for (const std::string& finding : DecodeFindings(results)) PrintText("{}", Paragraphs(finding));
     PrintText("\nprefetch on this processor: {}\n\n{}{}", Name(BestReadHint()), QuietText(results),
-              Paragraphs(kDecodeLegend));
+              Paragraphs(NotesOf("bench-decode")));
   }
   WriteJson(o.json, DecodeBenchJson(results, CpuName()));
 }
@@ -229,11 +205,7 @@ void AddBenchAttention(CLI::App& bench) {
   Add(command, "--seed N", o.all.seed, "seed of the values")->capture_default_str();
   AddJson(command, o.json);
   AddQuiet(command);
-  command.footer("Without --plan: int8, int6 and int4 of each family.\n\n" + std::string(kAttentionLegend) + "\n\n" +
-                 Examples({"tare bench attention --family v1 --n 512,4096 --threads 1 --plan "
-                           "q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel",
-                           "tare bench attention --data captured.safetensors --axes axes.json",
-                           "tare bench attention --family standard,v2 --n 2048 --mask full"}));
+  command.footer("Without --plan: int8, int6 and int4 of each family.");
 }
 
 void AddBenchDecode(CLI::App& bench) {
@@ -251,9 +223,6 @@ void AddBenchDecode(CLI::App& bench) {
   Add(command, "--seed N", o.all.seed, "seed of the values")->capture_default_str();
   AddJson(command, o.json);
   AddQuiet(command);
-  command.footer(std::string(kDecodeLegend) + "\n\n" +
-                 Examples({"tare bench decode --family v1 --n 512,16384 --cache cache_k=int4/token,cache_v=int4/token",
-                           "tare bench decode --n 4096 --heads 8 --kv-heads 2 --batch 4"}));
 }
 
 }  // namespace tare

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <initializer_list>
 #include <limits>
 #include <map>
 #include <memory>
@@ -262,7 +261,7 @@ std::string HelpRow(const std::string& name, const std::string& text, size_t col
 
 // A subject of `tare help TOPIC`: tools/topics/NAME.txt, in which {NAME} stands for a table of the code.
 struct Topic {
-  const char *name, *text;
+  std::string_view name, text;
 };
 std::span<const Topic> Topics();
 std::string TopicNames(const std::string& between);  // "model, plan, ..."
@@ -270,7 +269,11 @@ std::string TopicNames(const std::string& between);  // "model, plan, ..."
 // A footer, a topic or a legend in 80 columns: the lines of a paragraph are filled, indented ones keep their breaks.
 std::string Paragraphs(const std::string& text);
 
-// A footer, or its end: at least two whole commands; long ones are broken when shown.
-std::string Examples(std::initializer_list<std::string_view> commands);
+// What the help of each command ends with, after what the command says itself: tools/footers/NAME.txt, for `tare bench
+// decode` bench-decode. Notes, and at least two examples, whole commands that are broken when shown.
+std::span<const Topic> Footers();
+std::span<const Topic> CompletionScripts();  // tools/completion/SHELL.txt
+void AddFooters(CLI::App& app);
+std::string NotesOf(std::string_view footer);  // which some results end with, too
 
 }  // namespace tare

@@ -121,12 +121,6 @@ void AddCompare(CLI::App& app) {
   Add(command, "--also DIR", options.folders, "--out of the same comparison of another pair (seed); repeatable")
       ->allow_extra_args(false);
   AddSharedOptions(command, options);
-  command.footer(
-      "Differences are the second MODEL's change minus the first one's.\n\n" +
-      Examples({"tare compare experiments/pair/novels-standard experiments/pair/novels-differential --granularity "
-                "tensor --tasks perplexity=experiments/pair/heldout.txt --tokens 20440 --out compared",
-                "tare compare experiments/pair/novels-standard experiments/pair/novels-differential --bits 8,4 "
-                "--granularity row --tasks choice=experiments/pair/needles-4.jsonl --limit 500 --out needles"}));
 }
 
 }  // namespace tare

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare completion: what may follow the words of a command line, from the commands and the tables of the program, and
-// the scripts by which shells ask for it. They start the program for each completion, in some milliseconds, and never
-// know other words than it does; where it has none, the shell offers files.
+// the scripts by which shells ask for it (tools/completion/). They start the program for each completion, in some
+// milliseconds, and never know other words than it does; where it has none, the shell offers files.
+//
+// bash has cut the words at = and : too, and replaces what it takes for the last one. fish offers files, also after =,
+// where the condition does not hold.
 #include <functional>
 
 #include "experiments/model/config/family.h"
@@ -175,46 +178,6 @@ Words Completed(const CLI::App& app, const Words& line) {
   return words;
 }
 
-// ---- scripts
-
-// bash has cut the words at = and : too, and replaces what it takes for the last one.
-constexpr const char* kBash = R"~(_tare() {
-  local line=${COMP_LINE:0:COMP_POINT} words begun=${COMP_WORDS[COMP_CWORD]}
-  read -ra words <<<"$line"
-  [[ $line == *[[:space:]] ]] && words+=('')
-  [[ $begun == [=:] ]] && begun=
-  mapfile -t COMPREPLY < <("${words[0]}" completion bash -- "${words[@]:1}" 2>/dev/null)
-  local last=${words[-1]}
-  COMPREPLY=("${COMPREPLY[@]#"${last%"$begun"}"}")
-  [[ ${COMPREPLY[0]} == *[=/] ]] && compopt -o nospace 2>/dev/null
-}
-complete -o default -F _tare tare
-)~";
-
-constexpr const char* kZsh = R"~(#compdef tare
-_tare() {
-  local -a found
-  found=(${(f)"$("${words[1]}" completion zsh -- "${(@)words[2,CURRENT-1]}" "$PREFIX" 2>/dev/null)"})
-  if (( ! $#found )); then
-    compset -P '*[=,]'
-    _files
-    return
-  fi
-  compadd -Q -S '' -- ${(M)found:#*[=/]}
-  compadd -Q -- ${found:#*[=/]}
-}
-if [[ $funcstack[1] == _tare ]]; then _tare "$@"; else compdef _tare tare; fi
-)~";
-
-// fish offers files, also after =, where the condition does not hold.
-constexpr const char* kFish = R"~(function __tare
-  set -l words (commandline -opc)
-  set -l last (commandline -ct)
-  $words[1] completion fish -- $words[2..-1] "$last" 2>/dev/null
-end
-complete -c tare -n 'string length -q -- (__tare)' -f -a '(__tare)'
-)~";
-
 struct CompletionArguments {
   std::string shell;
   Words words;
@@ -228,12 +191,10 @@ void AddCompletion(CLI::App& app) {
   Add(command, "SHELL", options->shell, "bash, zsh or fish")->required()->check(OneOf("bash|zsh|fish"));
   Add(command, "WORD", options->words,
       "instead, after --: print what may follow these words, of which the last is begun");
-  command.footer(Examples({"tare completion bash > ~/.local/share/bash-completion/completions/tare",
-                           "tare completion zsh > ~/.zfunc/_tare",
-                           "tare completion fish > ~/.config/fish/completions/tare.fish"}));
   command.callback([&app, options] {
     const auto& [shell, words] = *options;
-    if (words.empty()) return PrintText("{}", shell == "bash" ? kBash : shell == "zsh" ? kZsh : kFish);
+    if (words.empty())
+      return PrintText("{}", std::ranges::find(CompletionScripts(), std::string_view(shell), &Topic::name)->text);
     for (const std::string& word : Completed(app, words)) PrintLine("{}", word);
   });
 }

@@ -123,10 +123,6 @@ void AddConvert(CLI::App& app) {
   options.machine.AddThreadsTo(command);
   AddHashAgain(command);
   AddQuiet(command);
-  command.footer(Examples({"tare convert experiments/pair/novels-differential --to diff_v1 --out authors",
-                           "tare convert authors --to diffllama --out again",
-                           "tare convert experiments/pair/novels-standard --to diff_v2 --out doubled",
-                           "tare convert experiments/pair/novels-standard --to gguf --type Q8_0 --out novels.gguf"}));
 }
 
 }  // namespace tare

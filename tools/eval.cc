@@ -141,11 +141,6 @@ void AddEval(CLI::App& app) {
   Add(command, "--other-tower MODEL", options.task.other_tower,
       "zero_shot, retrieval: the other tower of CLIP (default: the folder beside MODEL)");
   options.machine.AddWithHashesTo(command);
-  command.footer(
-      Examples({"tare eval experiments/pair/novels-standard --plan attn_logits=int4/row --tasks "
-                "perplexity=experiments/pair/heldout.txt",
-                "tare eval experiments/pair/novels-differential --cache cache_k=int4/token,cache_v=int4/token --tasks "
-                "choice=experiments/pair/needles-4.jsonl --limit 40"}));
 }
 
 }  // namespace tare

@@ -203,11 +203,6 @@ void AddGenerate(CLI::App& app) {
   Group(command, "Output");
   Add(command, "--json FILE", options.json, "write the results as JSON; -: to standard output, without the text");
   options.machine.AddWithHashesTo(command);
-  command.footer(Examples(
-      {"tare generate experiments/pair/novels-differential --prompt 'It was a dark night' --tokens 60",
-       "tare generate experiments/pair/novels-differential --prompt 'It was' --temperature 0.8 --top-p 0.9 "
-       "--cache cache_k=int8/token,cache_v=int4/token",
-       "tare generate experiments/pair/novels-standard --prompt 'It was a dark night' --plan int8 --tokens 20"}));
 }
 
 }  // namespace tare

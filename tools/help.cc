@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Breaks of commands, the usage line, groups of options, texts of options, rows, commands and examples. Then tare help:
+// Breaks of commands, the usage line, groups of options, texts of options, rows, commands and footers. Then tare help:
 // topics whose texts are in tools/topics/, with tables of the code in them, and the help of commands; and tare manual:
 // the manual page of all commands, in the format of man(7), generated from the commands themselves.
 #include "tools/command.h"
@@ -171,7 +171,7 @@ std::vector<std::pair<std::string, std::string>> Tables(const CLI::App& app) {
 }
 
 std::string TopicText(const Topic& topic, const CLI::App& app) {
-  std::string text = topic.text;
+  std::string text(topic.text);
   for (const auto& [name, table] : Tables(app)) {
     const std::string mark = "{" + name + "}";
     if (const size_t at = text.find(mark); at != text.npos) {
@@ -187,7 +187,7 @@ void Run(const CLI::App& app, const std::vector<std::string>& words) {
     return PrintText("Topics: {}\n\ntare help TOPIC prints one of them, tare help COMMAND the help of a command.\n",
                      TopicNames(", "));
   for (const Topic& topic : Topics()) {
-    if (words == std::vector<std::string>{topic.name}) return PrintText("{}", Paragraphs(TopicText(topic, app)));
+    if (words == std::vector{std::string(topic.name)}) return PrintText("{}", Paragraphs(TopicText(topic, app)));
   }
   const CLI::App* command = &app;
   std::string path = app.get_name();
@@ -238,8 +238,8 @@ std::string PageOf(const CLI::App& app) {
       "[ARGUMENTS]\n.SH COMMANDS\n",
       TARE_VERSION, Plain(app.get_description()));
   ForCommands(app, [&](const std::string& name, const CLI::App& command) {
-    page += Formatted(".SS tare {}\n{}\n{}", Plain(name), Plain(command.get_description()), OptionTexts(command));
-    if (!command.get_footer().empty()) page += Formatted(".PP\n.nf\n{}\n.fi\n", Plain(command.get_footer()));
+    page += Formatted(".SS tare {}\n{}\n{}.PP\n.nf\n{}.fi\n", Plain(name), Plain(command.get_description()),
+                      OptionTexts(command), Plain(command.get_footer()));
   });
   for (const Topic& topic : Topics())
     page += Formatted(".SH {}\n.nf\n{}.fi\n", topic.name, Plain(TopicText(topic, app)));
@@ -291,11 +291,18 @@ std::string Paragraphs(const std::string& text) {
   return shown;
 }
 
-std::string Examples(std::initializer_list<std::string_view> commands) {
-  TARE_CHECK(commands.size() >= 2);
-  std::string text(kHeading);
-  for (const std::string_view command : commands) text.append("\n  ").append(command);
-  return text;
+void AddFooters(CLI::App& app) {
+  for (const auto& [name, text] : Footers()) {
+    CLI::App* command = &app;
+    for (const std::string& word : CLI::detail::split(std::string(name), '-')) command = command->get_subcommand(word);
+    const std::string own = command->get_footer();
+    command->footer((own.empty() ? "" : own + "\n\n").append(text));
+  }
+}
+
+std::string NotesOf(std::string_view footer) {
+  const std::string_view text = std::ranges::find(Footers(), footer, &Topic::name)->text;
+  return std::string(text.substr(0, text.find(Formatted("\n\n{}", kHeading))));
 }
 
 std::string TopicNames(const std::string& between) {
@@ -306,13 +313,11 @@ void AddHelp(CLI::App& app) {
   CLI::App* command = app.add_subcommand("help", "explain a topic (" + TopicNames(", ") + ") or a command");
   auto words = std::make_shared<std::vector<std::string>>();
   Add(*command, "TOPIC", *words, "one of the topics, or the words of a command; none: list the topics");
-  command->footer(Examples({"tare help plan", "tare help bench decode"}));
   command->callback([&app, words] { Run(app, *words); });
 }
 
 void AddManual(CLI::App& app) {
   CLI::App* command = app.add_subcommand("manual", "print the manual page, for man");
-  command->footer(Examples({"tare manual > tare.1 && man ./tare.1", "tare manual | man -l -"}));
   command->callback([&app] { PrintText("{}", PageOf(app)); });
 }
 

@@ -276,8 +276,6 @@ void AddInspect(CLI::App& app) {
       "a line for each quantized matrix, not for each kind");
   AddJson(command, options.json);
   options.machine.AddThreadsTo(command);
-  command.footer(Examples({"tare inspect experiments/pair/novels-differential", "tare inspect Q.h5 --json -",
-                           "tare inspect experiments/pair/novels-differential --check"}));
 }
 
 void AddVerify(CLI::App& app) {
@@ -286,8 +284,6 @@ void AddVerify(CLI::App& app) {
   Add(command, "FILE", options.file, "dump, statistics or quantized checkpoint")->required();
   AddJson(command, options.json);
   AddQuiet(command);
-  command.footer("A damaged file is an error, which names the place.\n\n" +
-                 Examples({"tare verify Q.h5", "tare verify S.h5 --json -"}));
 }
 
 void AddTokenize(CLI::App& app) {
@@ -297,9 +293,6 @@ void AddTokenize(CLI::App& app) {
   Add(command, "--input FILE", options.input, "a text, or .jsonl with {\"text\": ...} per line")->required();
   command.add_flag("--no-special", options.no_special, "without the special tokens around a text");
   Add(command, "--out FILE", options.out, "JSON lines with \"ids\" and \"pieces\"; -: to standard output");
-  command.footer(Examples(
-      {"tare tokenize experiments/pair/novels-standard --input experiments/pair/heldout.txt --out ids.jsonl",
-       "tare tokenize experiments/pair/novels-standard --input experiments/pair/needles-4.jsonl --out items.jsonl"}));
 }
 
 }  // namespace tare

@@ -330,8 +330,6 @@ void AddJudge(CLI::App& app) {
   AddJson(command, options.json);
   options.machine.AddThreadsTo(command);
   AddQuiet(command);
-  command.footer(Examples({"tare judge f16.kld q4_k.kld vllm.npz --by position",
-                           "tare judge f16/samples_piqa_2026.jsonl q4/samples_piqa_2026.jsonl --json judged.json"}));
 }
 
 }  // namespace tare

@@ -30,7 +30,6 @@ struct Maker {
   void (*add)(CLI::App& command, MakeArguments& options);  // its own options
   Volume (*volume)(const MakeArguments& options);
   std::vector<Json> (*make)(const MakeArguments& options);
-  const char *example, *more;  // options after "tare make NAME", and a second command
 };
 
 // A tokenizer alone has no limit on positions.
@@ -149,19 +148,11 @@ void AddShots(CLI::App& command, MakeArguments& options) {
 }
 
 constexpr Maker kMakers[] = {
-    {"needles", "hide sentences in prose and ask about one or more of them", AddNeedles, OfDepths, Needles,
-     "experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256,512 --needles 4 --questions 2",
-     "tare eval experiments/pair/novels-standard --tasks choice=needles.jsonl --by depth,length"},
-    {"variables", "hide chains of assignments in prose and ask for one", AddVariables, OfDepths, Variables,
-     "experiments/pair/novels-standard --text experiments/pair/heldout.txt --chains 4 --hops 2",
-     "tare eval experiments/pair/novels-standard --tasks choice=variables.jsonl --by depth"},
-    {"shots", "list labelled examples, and one more without its label", AddShots, OfShots, Shots,
-     "--text experiments/pair/heldout.txt --shots 8,16,32",
-     "tare eval experiments/pair/novels-standard --tasks choice=shots.jsonl --by order,shots --over seed"},
+    {"needles", "hide sentences in prose and ask about one or more of them", AddNeedles, OfDepths, Needles},
+    {"variables", "hide chains of assignments in prose and ask for one", AddVariables, OfDepths, Variables},
+    {"shots", "list labelled examples, and one more without its label", AddShots, OfShots, Shots},
     {"copies", "repeat a passage of prose up to a name", AddDepths, OfDepths,
-     [](const MakeArguments& o) { return OfText(o, o.grid, MakeCopies); },
-     "experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256,512",
-     "tare eval experiments/pair/novels-standard --tasks choice=copies.jsonl --by length"},
+     [](const MakeArguments& o) { return OfText(o, o.grid, MakeCopies); }},
 };
 
 void RunMaker(const Maker& maker, const MakeArguments& options) {
@@ -196,8 +187,6 @@ void AddMaker(CLI::App& make, const Maker& maker) {
   Group(*command, "Output");
   Add(*command, "--out FILE", options->out, "the items, JSON lines")->required();
   AddJson(*command, options->json);
-  const std::string example = Formatted("tare make {} {} --out {}.jsonl", maker.name, maker.example, maker.name);
-  command->footer(Examples({example, maker.more}));
   command->callback([options, &maker] { RunMaker(maker, *options); });
 }
 
@@ -218,10 +207,6 @@ void RunProbe(const ProbeArguments& options) {
 void AddMake(CLI::App& app) {
   CLI::App* command = app.add_subcommand("make", "make items: retrieval, tracking, examples in context, copying");
   command->require_subcommand(1);
-  command->footer(
-      Examples({"tare make needles experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256 "
-                "--out needles.jsonl",
-                "tare eval experiments/pair/novels-standard --tasks choice=needles.jsonl --by depth"}));
   for (const Maker& maker : kMakers) AddMaker(*command, maker);
 }
 
@@ -231,8 +216,6 @@ void AddProbe(CLI::App& app) {
   Add(command, "ITEMS", options.items, "JSON lines: choices, as --tasks choice=FILE reads them, or answers to generate")
       ->required();
   AddJson(command, options.json);
-  command.footer(Examples({"tare probe experiments/pair/needles-4.jsonl",
-                           "tare probe experiments/pair/continuations.jsonl --json probes.json"}));
 }
 
 }  // namespace tare

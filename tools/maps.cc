@@ -24,16 +24,9 @@ struct MapsArguments {
   MachineOptions machine;
 };
 
-constexpr const char* kMapsLegend =
-    "logits: RMS of the error of attention logits; no shift: the same less its mean in each row, to which softmax is\n"
-    "unaffected; exp bias: how much more a key with noise weighs than one without, and var / 2 what the noise's\n"
-    "variance predicts of it; map: |P^ - P| / |P|; peak: how much of itself a map gains (below 0: noise flattens it),\n"
-    "and formula what independent noise predicts; in common: the share of both maps' errors that the difference\n"
-    "cancels (1: all; 0: they are unlike; below 0: it adds), with a 95 % interval over windows.";
-
 // The legend of the table; without intervals, it tells why there are none.
 std::string LegendOf(size_t windows) {
-  std::string legend = kMapsLegend;
+  std::string legend = NotesOf("maps");
   if (windows >= kFewestUnits) return legend;
   return legend.substr(0, legend.rfind(", with")) + ". No intervals: " + FewUnitsText(windows, Units::kOfText) + ".";
 }
@@ -185,17 +178,6 @@ void AddMaps(CLI::App& app) {
   AddWindowOptions(command, options.windows);
   options.tensors.AddTo(command, "q.LAYER, k.LAYER and v.LAYER");
   options.machine.AddTo(command);
-  command.footer(
-      std::string(kMapsLegend) + "\n\n" +
-      Examples(
-          {"tare maps experiments/pair/novels-differential --plan attn_logits=int4/row --plan k=int4/token --input "
-           "experiments/pair/heldout.txt --tokens 10220",
-           "tare maps experiments/pair/novels-standard --plan int8 --input experiments/pair/heldout.txt --tokens "
-           "5110",
-           "tare maps experiments/pair/novels-differential --plan k=int4/token --heads 2.1,3.0 --json heads.json "
-           "--input "
-           "experiments/pair/heldout.txt --tokens 10220",
-           "tare maps --tensors captured.safetensors --axes axes.json --plan k=int4/token"}));
 }
 
 void AddDump(CLI::App& app) {
@@ -212,12 +194,6 @@ void AddDump(CLI::App& app) {
   AddWindowOptions(command, options.windows);
   AddStrideOption(command, options.windows);
   options.machine.AddWithHashesTo(command);
-  command.footer(Examples(
-      {"tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 --sites "
-       "logits,attn_logits --out dump.h5",
-       "tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 --sites "
-       "layer_out --plan attn_logits=int4/row --out planned.h5",
-       "tare dump experiments/pair/novels-standard --input experiments/pair/heldout.txt --limit 40 --out f.kld"}));
 }
 
 }  // namespace tare

@@ -37,10 +37,6 @@ void AddPlan(CLI::App& app) {
   CLI::Option* const model = AddModel(command, options.model)->required(false);
   AddStatistics(command, options.stats)->needs(model);
   AddJson(command, options.json);
-  command.footer(
-      "Without MODEL: any model with two attention maps.\n\n" +
-      Examples({"tare plan int8", "tare plan sage2 experiments/pair/novels-differential",
-                "tare plan 'attn_logits=int4/head,attn_logits[l0]=f32' experiments/pair/novels-differential"}));
 }
 
 }  // namespace tare

@@ -121,14 +121,16 @@ int Run(int argc, char** argv) {
   const std::string commit = kCommit[0] == '\0' ? "" : Formatted(" ({})", std::string(kCommit));
   app.set_version_flag("--version", "tare " TARE_VERSION + commit, "print the version and its commit");
   app.require_subcommand(1);
-  app.footer("tare COMMAND --help prints the options of a command, tare help TOPIC more about " + TopicNames(", ") +
-             ".\n\n" + Examples({"tare inspect experiments/pair/novels-differential", "tare help plan"}));
   for (const auto& [group, commands] : kCommands) {
     for (AddCommand* const add : commands) {
       add(app);
       app.get_subcommands({}).back()->group(group);
     }
   }
+  AddFooters(app);
+  // Last: commands would begin with it.
+  app.footer("tare COMMAND --help prints the options of a command, tare help TOPIC more about " + TopicNames(", ") +
+             ".\n\nExamples:\n  tare inspect experiments/pair/novels-differential\n  tare help plan");
   CheckValues(app);
   try {
     app.parse(argc, argv);

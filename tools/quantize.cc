@@ -201,11 +201,6 @@ struct LevelsArguments {
   MachineOptions machine;
 };
 
-constexpr const char* kLevelsLegend =
-    "loss: mean square error of a value, in shares of its group's variance, by the plan's own levels and by the "
-    "learned\n"
-    "ones, on the calibration text itself.";
-
 Table TableOfLevels(const LearnedLevels& learned) {
   const Columns<LayerLevels> columns{
       {{.name = "site", .title = "site", .side = Side::kLeft}, [](const LayerLevels& l) { return Name(l.site); }},
@@ -234,7 +229,7 @@ void Run(const LevelsArguments& options) {
   const Table table = TableOfLevels(learned);
   if (PrintsTables(options.json))
     PrintText("{}: levels of {}\n\n{}\n{}{}", model.Name(), plan.canonical(), TableText(table),
-              Paragraphs(kLevelsLegend), options.out.empty() ? "\n" + learned.plan.canonical() + "\n" : "");
+              Paragraphs(NotesOf("levels")), options.out.empty() ? "\n" + learned.plan.canonical() + "\n" : "");
   if (!options.out.empty()) WriteFileAtomically(options.out, learned.plan.canonical() + "\n");
   WriteJson(options.json, {{"schema", "tare.levels/1"},
                            {"model", model.Name()},
@@ -268,10 +263,6 @@ void AddQuantize(CLI::App& app) {
   AddFresh(command, options.fresh, "OUT.parts");
   AddJson(command, options.json);
   options.machine.AddWithHashesTo(command);
-  command.footer(Examples({"tare quantize experiments/pair/novels-differential --plan weights=int8/channel --out Q.h5",
-                           "tare quantize experiments/pair/novels-differential --plan weights=int4/channel --method "
-                           "hadamard+gptq+quantease --calibrate experiments/pair/heldout.txt --out Q.h5",
-                           "tare eval Q.h5 --tasks perplexity=experiments/pair/nowhere.txt"}));
 }
 
 void AddLevels(CLI::App& app) {
@@ -285,12 +276,6 @@ void AddLevels(CLI::App& app) {
   AddJson(command, options.json);
   AddWindowOptions(command, options.windows);
   options.machine.AddTo(command);
-  command.footer(std::string(kLevelsLegend) + "\n\n" +
-                 Examples({"tare levels experiments/pair/novels-differential --plan "
-                           "k=normal3/channel+mean+outliers1+prerotary,v=normal3/token+mean+outliers1 --calibrate "
-                           "experiments/pair/heldout.txt --tokens 16384 --out levels.txt",
-                           "tare eval experiments/pair/novels-differential --plan \"$(cat levels.txt)\" --tasks "
-                           "perplexity=experiments/pair/nowhere.txt --tokens 5110"}));
 }
 
 }  // namespace tare

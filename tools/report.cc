@@ -157,8 +157,6 @@ void AddReport(CLI::App& app) {
       ->required();
   Add(command, "--out FILE", options.out, "page to write (.html)")->required();
   Add(command, "--title WORDS", options.title, "title of the page")->default_val("Low-bit quantization, measured");
-  command.footer(Examples(
-      {"tare report standard.h5 differential.h5 sweep --out report.html", "tare report compared --out compared.html"}));
 }
 
 void AddPlot(CLI::App& app) {
@@ -174,9 +172,7 @@ void AddPlot(CLI::App& app) {
   });
   std::string figures = "Figures:";
   for (const FigureKind& kind : kFigureKinds) figures += Formatted("\n  {:<12}{}", kind.name, kind.what);
-  command.footer(figures + "\n\n" +
-                 Examples({"tare plot sweep --figure bits --out bits.svg",
-                           "tare plot S.h5 --figure maps:probs.entropy --out maps.pdf"}));
+  command.footer(figures);
 }
 
 }  // namespace tare

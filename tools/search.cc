@@ -186,16 +186,6 @@ void AddSearch(CLI::App& app) {
   command.get_option("--tasks")->required(false)->description("also run at the measured points (tare help tasks)");
   AddCellNumbers(command, options);
   AddSharedOptions(command, options);
-  command.footer(
-      "Cost: every multiply-add takes two operands, and each costs its bits, 16 if it is\n"
-      "not quantized. attn_logits count once each, caches what decoding reads.\n"
-      "Scales cost nothing.\n\n" +
-      Examples(
-          {"tare search experiments/pair/novels-differential --within 0.02 --bits 8,4 --window 128 --tokens 2540 "
-           "--input "
-           "experiments/pair/heldout.txt --out search",
-           "tare search experiments/pair/novels-differential --bits-per-weight 4.25 --granularity group16 --tokens "
-           "2540 --input experiments/pair/heldout.txt --out budget --out-model budget.h5"}));
 }
 
 }  // namespace tare

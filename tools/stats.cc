@@ -232,11 +232,6 @@ void AddStats(CLI::App& app) {
                 "instead of statistics, what these rules for q, k, v, attn_logits .. cost there");
   AddExecutedFlag(command, options.carrying);
   options.machine.AddWithHashesTo(command);
-  command.footer(Examples(
-      {"tare stats experiments/pair/novels-standard experiments/pair/novels-differential --input "
-       "experiments/pair/heldout.txt --tokens 20440",
-       "tare stats experiments/pair/novels-differential --input experiments/pair/heldout.txt --tokens 20440 --out S.h5",
-       "tare stats show S.h5 --site attn_logits"}));
 }
 
 }  // namespace tare

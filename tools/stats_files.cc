@@ -78,8 +78,6 @@ void AddShow(CLI::App& stats) {
   command.add_flag("--measures", options.measures, "every measure of each row");
   AddJson(command, options.json);
   Add(command, "--csv FILE", options.csv, "the rows; without --site those of all sites");
-  command.footer(
-      Examples({"tare stats show S.h5 --csv all.csv", "tare stats show S.h5 --site attn_logits --layer 0 --measures"}));
 }
 
 // ---- merge
@@ -103,7 +101,6 @@ void AddMerge(CLI::App& stats) {
   const auto [command, options] = NewCommand<MergeOptions>(stats, "merge", "join the shards of one job", Merge);
   Add(command, "FILE", options.files, "made by tare stats --shard I/N --out")->required();
   Add(command, "--out FILE", options.out, "merged file to write")->required();
-  command.footer(Examples({"tare stats merge S0.h5 S1.h5 --out S.h5", "tare stats merge shards/*.h5 --out S.h5"}));
 }
 
 // ---- diff
@@ -159,8 +156,6 @@ void AddDiff(CLI::App& stats) {
   AddWhole(command, "--draws N", options.diff.draws, "draws of the bootstrap", 2, 1000000);
   Add(command, "--seed N", options.diff.seed, "seed of the bootstrap")->capture_default_str();
   AddJson(command, options.json);
-  command.footer(Examples({"tare stats diff standard.h5 differential.h5 --site attn_logits",
-                           "tare stats diff A.h5 B.h5 --site layer_out --layer 0"}));
 }
 
 }  // namespace

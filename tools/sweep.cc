@@ -175,11 +175,6 @@ void AddSweep(CLI::App& app) {
       "what the MODELs were quantized from, by any tool: changes are from it");
   AddCellNumbers(command, options);
   AddSharedOptions(command, options);
-  command.footer(
-      Examples({"tare sweep experiments/pair/novels-standard experiments/pair/novels-differential --granularity row "
-                "--tasks perplexity=experiments/pair/heldout.txt --tokens 10220 --out sweep",
-                "tare sweep ours.h5 theirs.gguf --source experiments/pair/novels-standard --tasks "
-                "perplexity=experiments/pair/heldout.txt,divergence=experiments/pair/heldout.txt --out versions"}));
 }
 
 // ---- attribute
@@ -211,13 +206,6 @@ void AddAttribute(CLI::App& app) {
   AddCellsOptions(command, options);
   AddCellNumbers(command, options);
   AddSharedOptions(command, options);
-  command.footer(
-      Examples({"tare attribute experiments/pair/novels-differential --plan int4 --by site --tasks "
-                "divergence=experiments/pair/heldout.txt --tokens 20440 --out blame",
-                "tare attribute experiments/pair/novels-differential --plan attn_logits=int4/tensor --by layer --tasks "
-                "choice=experiments/pair/needles-4.jsonl --limit 100 --out layers",
-                "tare attribute experiments/pair/novels-differential --plan q=int4/token,k=int4/token --by head-group "
-                "--tasks divergence=experiments/pair/heldout.txt --tokens 4088 --out groups"}));
 }
 
 }  // namespace tare
