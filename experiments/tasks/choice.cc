@@ -184,20 +184,18 @@ int ArgMax(const std::vector<double>& values) {
   return static_cast<int>(std::ranges::max_element(values) - values.begin());
 }
 
-constexpr WindowKeys kChoiceSamples{.losses = "sample_right", .counts = "sample_items", .kind = Units::kIndependent},
-    kSamplesNorm{.losses = "sample_right_norm", .counts = "sample_items", .kind = Units::kIndependent};
-constexpr FigureKeys kChoiceFigures[] = {
-    {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kChoiceSamples},
-    {.name = "acc_norm",
-     .error = "acc_norm_stderr",
-     .outcomes = "outcomes_norm",
-     .windows = kSamplesNorm,
-     .what = "share of items right, by log-likelihood per character"}};
+constexpr FigureKeys kAccuracy{
+    .name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = OfSamples("sample_right")};
+constexpr FigureKeys kChoiceFigures[] = {kAccuracy,
+                                         {.name = "acc_norm",
+                                          .error = "acc_norm_stderr",
+                                          .outcomes = "outcomes_norm",
+                                          .windows = OfSamples("sample_right_norm"),
+                                          .what = "share of items right, by log-likelihood per character"}};
 
-constexpr WindowKeys kItems{.losses = "item_losses", .counts = "item_counts", .kind = Units::kIndependent};
 constexpr FigureKeys kLoglikelihoodFigures[] = {
-    {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kChoiceSamples},
-    {.name = "perplexity", .windows = kItems, .of_mean = OfMean::kExponential}};
+    kAccuracy,
+    {.name = "perplexity", .windows = OfSamples("item_losses", "item_counts"), .of_mean = OfMean::kExponential}};
 
 RunTask ReadChoice(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   return TaskOfItems(LoadLines<ParseChoiceItem>(file, static_cast<size_t>(options.windows.limit), options.windows.from),

@@ -26,10 +26,10 @@ RunTask ReadClassify(const std::filesystem::path& file, const Model& of, const T
   return {std::move(body), size};
 }
 
-constexpr WindowKeys kImages{.losses = "image_losses", .counts = "image_counts", .kind = Units::kIndependent};
-constexpr FigureKeys kClassify[] = {{.name = "acc", .error = "acc_stderr", .outcomes = "acc_outcomes"},
-                                    {.name = "acc5", .error = "acc5_stderr", .outcomes = "acc5_outcomes"},
-                                    {.name = "nll", .error = "nll_stderr", .windows = kImages}};
+constexpr FigureKeys kClassify[] = {
+    {.name = "acc", .error = "acc_stderr", .outcomes = "acc_outcomes"},
+    {.name = "acc5", .error = "acc5_stderr", .outcomes = "acc5_outcomes"},
+    {.name = "nll", .error = "nll_stderr", .windows = OfSamples("image_losses", "image_counts")}};
 
 }  // namespace
 

@@ -181,25 +181,22 @@ std::string HowDivergence(const Json& result) {
                           number("delta_p_rms", ".4f"));
 }
 
-constexpr WindowKeys kKlds{.losses = "window_klds", .counts = "window_tokens"},
-    kRatios{.losses = "window_log_ratios", .counts = "window_tokens"},
-    kSameTops{.losses = "window_same_tops", .counts = "window_tokens"};
 constexpr FigureKeys kDivergenceFigures[] = {
     {.name = "kld",
      .error = "kld_stderr",
-     .windows = kKlds,
+     .windows = WindowKeys{"window_klds"},
      .format = ".2e",
      .in_tables = ".2e",
      .what = "KL divergence from the unquantized model's predictions, nats per token",
      .of_same = 0},
     {.name = "same_top",
      .error = "same_top_stderr",
-     .windows = kSameTops,
+     .windows = WindowKeys{"window_same_tops"},
      .what = "share of tokens whose likeliest prediction is the unquantized model's",
      .of_same = 1},
     {.name = "perplexity_ratio",
      .error = "perplexity_ratio_stderr",
-     .windows = kRatios,
+     .windows = WindowKeys{"window_log_ratios"},
      .of_mean = OfMean::kExponential,
      .what = "perplexity over that of the unquantized model"}};
 

@@ -140,14 +140,14 @@ std::string HowDocuments(const Json& result) {
       result.contains("convention") ? " by the convention of lm-eval" : "", Counted(result.at("tokens"), "token"));
 }
 
-constexpr WindowKeys kDocumentWords{
-    .losses = "document_losses", .counts = "document_words", .kind = Units::kIndependent},
-    kBytes{.losses = "document_losses", .counts = "document_bytes", .kind = Units::kIndependent},
-    kBits{.losses = "document_bits", .counts = "document_bytes", .kind = Units::kIndependent};
 constexpr FigureKeys kDocumentsFigures[] = {
-    {.name = "word_perplexity", .windows = kDocumentWords, .of_mean = OfMean::kExponential},
-    {.name = "byte_perplexity", .windows = kBytes, .of_mean = OfMean::kExponential},
-    {.name = "bits_per_byte", .windows = kBits, .in_tables = nullptr}};
+    {.name = "word_perplexity",
+     .windows = OfSamples("document_losses", "document_words"),
+     .of_mean = OfMean::kExponential},
+    {.name = "byte_perplexity",
+     .windows = OfSamples("document_losses", "document_bytes"),
+     .of_mean = OfMean::kExponential},
+    {.name = "bits_per_byte", .windows = OfSamples("document_bits", "document_bytes"), .in_tables = nullptr}};
 
 }  // namespace
 

@@ -138,31 +138,21 @@ void AddMean(TaskResult& result, const std::string& name) {
   result.figures["mean_counts"] = samples.counts;
 }
 
-constexpr WindowKeys kRight{.losses = "sample_right", .counts = "sample_items", .kind = Units::kIndependent},
-    kExact{.losses = "sample_exact", .counts = "sample_items", .kind = Units::kIndependent},
-    kContains{.losses = "sample_contains", .counts = "sample_items", .kind = Units::kIndependent},
-    kNumber{.losses = "sample_number", .counts = "sample_items", .kind = Units::kIndependent},
-    kRecall{.losses = "recall_sums", .counts = "mean_counts", .kind = Units::kIndependent},
-    kF1{.losses = "f1_sums", .counts = "mean_counts", .kind = Units::kIndependent};
+// A figure beside the accuracy, which tables leave out. outcomes: null of means.
+constexpr FigureKeys Beside(const char* name, const char* error, const char* outcomes, const WindowKeys& samples) {
+  return {.name = name, .error = error, .outcomes = outcomes, .windows = samples, .in_tables = nullptr};
+}
 constexpr FigureKeys kGeneratedFigures[] = {
-    {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kRight},
-    {.name = "exact", .error = "exact_stderr", .outcomes = "outcomes_exact", .windows = kExact, .in_tables = nullptr},
-    {.name = "contains",
-     .error = "contains_stderr",
-     .outcomes = "outcomes_contains",
-     .windows = kContains,
-     .in_tables = nullptr},
-    {.name = "recall", .error = "recall_stderr", .windows = kRecall, .in_tables = nullptr},
-    {.name = "f1", .error = "f1_stderr", .windows = kF1, .in_tables = nullptr},
-    {.name = "number",
-     .error = "number_stderr",
-     .outcomes = "outcomes_number",
-     .windows = kNumber,
-     .in_tables = nullptr}};
-
-constexpr WindowKeys kScores{.losses = "score_sums", .counts = "mean_counts", .kind = Units::kIndependent};
-constexpr FigureKeys kMetricFigures[] = {
-    {.name = "score", .error = "score_stderr", .outcomes = "outcomes", .windows = kScores}};
+    {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = OfSamples("sample_right")},
+    Beside("exact", "exact_stderr", "outcomes_exact", OfSamples("sample_exact")),
+    Beside("contains", "contains_stderr", "outcomes_contains", OfSamples("sample_contains")),
+    Beside("recall", "recall_stderr", nullptr, OfSamples("recall_sums", "mean_counts")),
+    Beside("f1", "f1_stderr", nullptr, OfSamples("f1_sums", "mean_counts")),
+    Beside("number", "number_stderr", "outcomes_number", OfSamples("sample_number"))};
+constexpr FigureKeys kMetricFigures[] = {{.name = "score",
+                                          .error = "score_stderr",
+                                          .outcomes = "outcomes",
+                                          .windows = OfSamples("score_sums", "mean_counts")}};
 
 RunTask ReadGenerate(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   Tokenizer loaded = Tokenizer::Load(of.folder());

@@ -82,7 +82,7 @@ std::string HowPerplexity(const Json& result) {
                    result.at("bos").get<bool>() ? "each after" : "without", Counted(result.at("tokens"), "token"));
 }
 
-constexpr WindowKeys kPerplexityWindows{.losses = "window_losses", .counts = "window_tokens"};
+constexpr WindowKeys kPerplexityWindows{.losses = "window_losses"};
 constexpr FigureKeys kPerplexityFigures[] = {
     {.name = "perplexity", .windows = kPerplexityWindows, .of_mean = OfMean::kExponential, .format = "9.4f"},
     {.name = "nll", .error = "nll_stderr", .windows = kPerplexityWindows, .format = ".5f", .in_tables = nullptr}};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <ranges>
 #include <unordered_map>
@@ -202,39 +203,25 @@ Probe Probes::Scored(std::string guess, OutcomeOf outcome) const {
   return probe;
 }
 
-Probe Probes::ConstantPlace() const {
-  std::vector<double> above;  // [places]
+// numbers: of an Asked, what each ending is, of which the same is chosen each time; name: of the best one.
+template <typename NumbersOf, typename NameOf>
+Probe Probes::Constant(std::string guess, NumbersOf numbers, NameOf name) const {
+  std::vector<double> above;  // by number
   for (const Asked& asked : asked_) {
-    const size_t endings = asked.endings.size();
-    if (above.size() < endings) above.resize(endings);
-    for (size_t place = 0; place < endings; ++place)
-      above[place] += (place == asked.label) - 1 / static_cast<double>(endings);
+    const auto& endings = std::invoke(numbers, asked);
+    for (size_t e = 0; e < endings.size(); ++e) {
+      above.resize(std::max(above.size(), endings[e] + 1));
+      above[endings[e]] += (e == asked.label) - 1 / static_cast<double>(endings.size());
+    }
   }
   const auto best = static_cast<size_t>(std::ranges::max_element(above) - above.begin());
-  Probe probe = Scored("constant place", [&](const Asked& asked, double chance) -> Outcome {
-    if (best >= asked.endings.size()) return {chance, 0};
-    return {asked.label == best ? 1.0 : 0.0, chance * (1 - chance)};
+  Probe probe = Scored(std::move(guess), [&](const Asked& asked, double chance) -> Outcome {
+    const auto& endings = std::invoke(numbers, asked);
+    if (!std::ranges::contains(endings, best)) return {chance, 0};
+    return {endings[asked.label] == best ? 1.0 : 0.0, chance * (1 - chance)};
   });
-  probe.choice = std::to_string(best + 1);
+  probe.choice = name(best);
   probe.p = std::min(1.0, *probe.p * static_cast<double>(above.size()));
-  return probe;
-}
-
-Probe Probes::ConstantEnding() const {
-  std::vector<double> above(texts_.size());  // [texts]
-  for (const Asked& asked : asked_) {
-    for (size_t e = 0; e < asked.endings.size(); ++e)
-      above[asked.endings[e]] += (e == asked.label) - 1 / static_cast<double>(asked.endings.size());
-  }
-  const auto best = static_cast<size_t>(std::ranges::max_element(above) - above.begin());
-  Probe probe = Scored("constant ending", [&](const Asked& asked, double chance) -> Outcome {
-    if (!std::ranges::contains(asked.endings, best)) return {chance, 0};
-    return {asked.endings[asked.label] == best ? 1.0 : 0.0, chance * (1 - chance)};
-  });
-  for (const auto& [text, number] : texts_) {
-    if (number == best) probe.choice = text;
-  }
-  probe.p = std::min(1.0, *probe.p * static_cast<double>(texts_.size()));
   return probe;
 }
 
@@ -244,7 +231,13 @@ ProbeReport Probes::Report() const {
   double chances = 0;
   for (const Asked& asked : asked_) chances += 1 / static_cast<double>(asked.endings.size());
   report.chance = chances / static_cast<double>(asked_.size());
-  report.probes = {ConstantPlace(), ConstantEnding()};
+  report.probes = {
+      Constant(
+          "constant place", [](const Asked& asked) { return std::views::iota(size_t{0}, asked.endings.size()); },
+          [](size_t place) { return std::to_string(place + 1); }),
+      Constant("constant ending", &Asked::endings, [&](size_t text) {
+        return std::ranges::find(texts_, text, [](const auto& one) { return one.second; })->first;
+      })};
   for (size_t g = 0; g < std::size(kGuesses); ++g)
     report.probes.push_back(Scored(kGuesses[g].name, [g](const Asked& asked, double) { return asked.outcomes[g]; }));
   std::vector<double> p;

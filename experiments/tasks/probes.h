@@ -90,8 +90,8 @@ class Probes {
   };
   template <typename OutcomeOf>
   Probe Scored(std::string guess, OutcomeOf outcome) const;
-  Probe ConstantPlace() const;
-  Probe ConstantEnding() const;
+  template <typename NumbersOf, typename NameOf>
+  Probe Constant(std::string guess, NumbersOf numbers, NameOf name) const;
 
   std::vector<Asked> asked_;
   std::map<std::string, size_t> samples_, texts_;

@@ -35,9 +35,13 @@ struct TaskResult {
 // Keys for the parts of a mean in a result, for comparisons paired by window.
 struct WindowKeys {
   const char* losses;  // sums
-  const char* counts;
+  const char* counts = "window_tokens";
   Units kind = Units::kOfText;
 };
+// The keys of samples, images or documents instead, which are independent.
+constexpr WindowKeys OfSamples(const char* sums, const char* counts = "sample_items") {
+  return {.losses = sums, .counts = counts, .kind = Units::kIndependent};
+}
 
 // The keys of one figure in a result, and its format.
 struct FigureKeys {
