@@ -96,10 +96,7 @@ std::vector<FigureData> Needles(const Material& material) {
   if (figure.table.rows.empty()) return {};
   const auto [fewest, most] =
       std::ranges::minmax(figure.table.rows, {}, [](const Json& row) { return row.at("n").get<int64_t>(); });
-  figure.caption = Formatted(
-      "Share of items whose needle was found, by its depth (0: at the start of the text, 1: at its end) and the text's "
-      "length in tokens; the table has 95 % intervals. n: {} items per cell.",
-      RangeName(fewest.at("n"), most.at("n")));
+  FillWords(figure, {{"n", RangeName(fewest.at("n"), most.at("n"))}});
   return {figure};
 }
 

@@ -121,6 +121,18 @@ Table Titled(const std::vector<std::string>& columns) {
   return table;
 }
 
+std::string Filled(std::string_view text, const Fillings& values) {
+  std::string filled;
+  while (true) {
+    const size_t open = text.find("{{");
+    filled += text.substr(0, open);
+    if (open == text.npos) return filled;
+    const size_t close = text.find("}}", open);
+    filled += values.find(text.substr(open + 2, close - open - 2))->second;
+    text.remove_prefix(close + 2);
+  }
+}
+
 FigureData FigureOfKind(const std::string& kind) {
   const Json words = Json::parse(Embedded("figures/" + kind + ".json")).at("usermeta");
   const auto list = [&](const char* key) { return words.value(key, std::vector<std::string>()); };
@@ -129,6 +141,11 @@ FigureData FigureOfKind(const std::string& kind) {
           .caption = Listed(list("caption"), " "),
           .table = Titled(list("columns")),
           .drawn = list("drawn")};
+}
+
+void FillWords(FigureData& figure, const Fillings& values) {
+  figure.title = Filled(figure.title, values), figure.caption = Filled(figure.caption, values);
+  for (Column& column : figure.table.columns) column.title = Filled(column.title, values);
 }
 
 FigureData& FigureNamed(const std::string& name, std::vector<FigureData>& figures) {

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -89,8 +90,15 @@ struct FigureData {
 // A table of these columns, each by its name and its title on the page: "low: from"; "model" is both.
 Table Titled(const std::vector<std::string>& columns);
 
+// What a text says in place of {{name}}.
+using Fillings = std::map<std::string, std::string, std::less<>>;
+// The text with each {{name}} replaced once: values are not searched for names.
+std::string Filled(std::string_view text, const Fillings& values);
+
 // A figure of the kind without rows: its words, columns and what is drawn, as far as KIND.json has them in "usermeta".
 FigureData FigureOfKind(const std::string& kind);
+// Fills its title, its caption and the titles of its columns. Once: what is added to them may look like a name.
+void FillWords(FigureData& figure, const Fillings& values);
 
 // The one of this name, "channels:embed"; without it a new one of its kind, which is not on the page.
 FigureData& FigureNamed(const std::string& name, std::vector<FigureData>& figures);

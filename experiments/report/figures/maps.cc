@@ -166,16 +166,12 @@ double AddPanel(const std::string& panel, const Json& cells, bool is_map, const 
 FigureData FigureOf(const std::string& model, const std::string& plan, const Json& head) {
   const std::string place =
       Formatted("head {} of layer {} of {}", head.at("head").get<int>(), head.at("layer").get<int>(), model);
-  FigureData figure{
-      .name = "attention",
-      .title = "Attention of " + place,
-      .caption = Formatted(
-          "Query by key, the {} of the first window. Each cell shows, of {} by as many, the entry of largest "
-          "magnitude, with its sign; the colour scale is of square roots. Error: what {} adds, with exact inputs to "
-          "the layer.{}",
-          Counted(head.at("tokens").get<int64_t>(), "token"), Counted(head.at("cell").get<int64_t>(), "token"), plan,
-          head.at("lambda").is_null() ? "" : " lambda is the mean over queries."),
-      .table = Titled({"panel: picture", "low: smallest", "high: largest"})};
+  FigureData figure = FigureOfKind("attention");
+  FillWords(figure, {{"place", place},
+                     {"tokens", Counted(head.at("tokens").get<int64_t>(), "token")},
+                     {"cell", Counted(head.at("cell").get<int64_t>(), "token")},
+                     {"plan", plan},
+                     {"lambda", head.at("lambda").is_null() ? "" : " lambda is the mean over queries."}});
   const Json &maps = head.at("maps"), &difference = head.at("difference");
   double before = 0;
   for (size_t i = 0; i < maps.size(); ++i)
@@ -211,13 +207,11 @@ std::vector<FigureData> Maps(const Material& material) {
   }
   for (FigureData& figure : figures) {
     const std::string measure = figure.name.substr(5);
-    figure.title = Capitalized(WordsOf(measure).words) + " by layer and head";
-    figure.table.columns[3].title = measure;
     figure.on_page = std::ranges::contains(kWords, measure, &MeasureWords::measure);
-    figure.caption = Formatted(
-        "{} ({}) of each layer and head, over all positions: {}. n: {} values in the first row of the table, which "
-        "gives n of every row.",
-        Capitalized(WordsOf(measure).words), measure, WordsOf(measure).definition, figure.table.rows[0].at("n").dump());
+    FillWords(figure, {{"words", Capitalized(WordsOf(measure).words)},
+                       {"measure", measure},
+                       {"definition", std::string(WordsOf(measure).definition)},
+                       {"n", figure.table.rows[0].at("n").dump()}});
     AddFindings(figure, measure);
   }
   std::ranges::stable_sort(figures, std::less(), [](const FigureData& f) {

@@ -142,12 +142,7 @@ FigureData FigureOfVersions(const Sweep& sweep) {
   }
   figure.findings = FindingsOf(drawn, DifferencesOf(sweep.cells, sweep.comparisons));
   AddCuts(sweep, drawn, figure.findings);
-  figure.caption = Formatted(
-      "Change from {}, paired by window, sample or item, against bits per weight of the quantized matrices with scales "
-      "(of all tensors, where these are not known). Marks over one number of bits are side by side. Perplexity in "
-      "percent of the source's, other figures in their own unit. Bars are 95 % intervals; filled marks are significant "
-      "(p < 0.05 after Holm over the primary figures of all tasks), others are not, or not tested.{}",
-      sweep.comparisons.of_source, source);
+  FillWords(figure, {{"source", sweep.comparisons.of_source}, {"itself", source}});
   return figure;
 }
 

@@ -95,7 +95,6 @@ FigureData BitsFigure(const Sweep& sweep) {
   }
   if (sites.size() != 1) return {};  // several, or 16 bits alone
   FigureData figure = FigureOfKind("bits");
-  figure.title += sites[0];
   std::map<std::string, Json> floors;
   for (const std::string& panel : panels) floors[panel] = FloorOf(rows, panel);
   for (const SweepFigure& row : rows) {
@@ -108,11 +107,11 @@ FigureData BitsFigure(const Sweep& sweep) {
     }
   }
   const bool changes = std::ranges::any_of(rows, [](const SweepFigure& row) { return row.change != nullptr; });
-  figure.caption = Formatted(
-      "What low-bit {} cost. Bars are 95 % intervals: a share's own (Wilson), for the others {}. n:", sites[0],
-      changes ? "that of the change from the unquantized model, paired by window. Findings are significant "
-                "(p < 0.05 after Holm over the primary figures of all tasks) unless marked"
-              : "none, as the unquantized model was not run");
+  FillWords(figure, {{"site", sites[0]},
+                     {"intervals", changes ? "that of the change from the unquantized model, paired by window. "
+                                             "Findings are significant (p < 0.05 after Holm over the primary figures "
+                                             "of all tasks) unless marked"
+                                           : "none, as the unquantized model was not run"}});
   std::vector<std::string> counts;
   for (const std::string& panel : panels) {
     const auto row = std::ranges::find(rows, panel, BitsPanelOf);
@@ -178,14 +177,15 @@ FigureData DifferencesFigure(const Sweep& sweep) {
   const std::string& source = sweep.comparisons.of_source;
   const std::string first =
       source.empty() && rows.front().drop != nullptr ? rows.front().drop->against : "the other file";
-  FigureData figure{
-      .name = "differences",
-      .title = source.empty() ? "Changes compared with those of " + first : "Differences between quantized files",
-      .table = Titled({"panel: task, figure", source.empty() ? "plan" : "plan: files", "model", "change: its change",
-                       "first: change of " + first, "difference", "low: from", "high: to", "p_holm: p after Holm",
-                       "verdict", "windows", "n"}),
-      .drawn = {"difference"},
-      .findings = FindingsOf(rows)};
+  FigureData figure = FigureOfKind("differences");
+  FillWords(
+      figure,
+      {{"title", source.empty() ? "Changes compared with those of " + first : "Differences between quantized files"},
+       {"plan", source.empty() ? "plan" : "files"},
+       {"first", first},
+       {"change", source.empty() ? "model's change from its unquantized form" : "file's change from " + source},
+       {"seeds", source.empty() ? std::string(kOneTraining) + " " : ""}});
+  figure.findings = FindingsOf(rows);
   for (const SweepFigure& row : rows) {
     if (row.drop == nullptr && row.change->primary)
       figure.findings.push_back(Formatted("From {} to {}, {} {} ({}).", row.cell->Source(), row.cell->model,
@@ -200,12 +200,6 @@ FigureData DifferencesFigure(const Sweep& sweep) {
                       VerdictWord(drop), drop.windows > 0 ? Json(drop.windows) : Json(), row.cell->figures.count});
     figure.table.rows.back()["offset"] = source.empty() ? row.cell->model : "";  // for the drawing alone
   }
-  figure.caption = Formatted(
-      "A {} minus that of {} under the same plan, in each figure's own unit. Bars are 95 % intervals, paired by "
-      "window, sample or item; filled marks are significant (p < 0.05 after Holm over the primary figures of all "
-      "tasks), others are not, or not tested. {}n: in the table.",
-      source.empty() ? "model's change from its unquantized form" : "file's change from " + source, first,
-      source.empty() ? std::string(kOneTraining) + " " : "");
   return figure;
 }
 

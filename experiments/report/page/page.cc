@@ -112,19 +112,6 @@ std::string Sha256Base64(std::string_view text) {
   return {reinterpret_cast<const char*>(encoded.data()), static_cast<size_t>(length)};
 }
 
-// The template with each {{name}} replaced once: values are not searched for names.
-std::string Filled(std::string_view page, const std::map<std::string, std::string, std::less<>>& values) {
-  std::string filled;
-  while (true) {
-    const size_t open = page.find("{{");
-    filled += page.substr(0, open);
-    if (open == page.npos) return filled;
-    const size_t close = page.find("}}", open);
-    filled += values.find(page.substr(open + 2, close - open - 2))->second;
-    page.remove_prefix(close + 2);
-  }
-}
-
 }  // namespace
 
 std::string ReportPage(const PageWords& words, const Material& material, const std::vector<FigureData>& figures,
