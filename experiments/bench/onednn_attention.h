@@ -2,7 +2,6 @@
 // Attention as oneDNN computes it on its own threads: the baselines of attention and decoding.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>

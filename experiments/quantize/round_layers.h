@@ -3,7 +3,6 @@
 // checkpoint; which weights a job rounds, as they are stored, and what it cannot do with them.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>

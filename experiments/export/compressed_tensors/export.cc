@@ -12,7 +12,6 @@
 #include "experiments/model/config/family.h"
 #include "experiments/model/linear/weights.h"
 #include "experiments/plan/model_sites.h"
-#include "experiments/plan/resolved_plan.h"
 #include "experiments/quantize/round_layers.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"

@@ -4,8 +4,6 @@
 //
 //   attn_impl    parallel_softpick_attn, naive_softpick_attn: softpick (github.com/zaydzuhri/softpick-attention)
 //                parallel_attn, naive_attn, flash_attn: softmax
-#include <algorithm>
-
 #include "experiments/model/families/llama.h"
 #include "quant/base/message.h"
 
