@@ -47,6 +47,10 @@ class SetApart {
   std::vector<float> outliers_, others_;
 };
 
+// Which scale of those that tokens<N> has for N tokens is token i's. Of 8 neighbouring tokens, 8 / scales neighbours
+// share one.
+inline int64_t ScaleOfToken(Granularity::Kind kind, int64_t i) { return i % 8 * ScalesOfTokens(kind) / 8; }
+
 // Values of a block that share a scale; the i-th is in row + i * row_step.
 struct ScaleGroup {
   std::span<float> values;

@@ -48,12 +48,17 @@ AttentionPlan RandomPlan(Random& random, const AttentionShape& shape) {
   AttentionPlan plan;
   const auto code = [&] { return Pick(random, {Format::kInt8, Format::kInt6, Format::kInt4}); };
   plan.q = code(), plan.k = code(), plan.v = code();
-  plan.v_scale = Pick(random, {AttentionPlan::ValueScale::kBlock, AttentionPlan::ValueScale::kSequence});
+  plan.v_scale = Pick(random, {AttentionPlan::ValueScale::kBlock, AttentionPlan::ValueScale::kSequence,
+                               AttentionPlan::ValueScale::kHead});
   plan.logits = Pick(random, {Format::kF32, Format::kF32, Format::kInt8, Format::kInt6, Format::kInt4});
   plan.block = Pick(random, {64, 128, 256});
   const bool early = shape.family != HeadKind::kStandard && random() % 2 == 0;
   plan.order = early ? AttentionPlan::Order::kEarly : AttentionPlan::Order::kLate;
   plan.probs = early && random() % 2 == 0 ? code() : Pick(random, {Format::kU8, Format::kU6, Format::kU4});
+  if (early) return plan;
+  plan.prob_scale = Pick(random, {AttentionPlan::ProbScale::kBlock, AttentionPlan::ProbScale::kRow});
+  plan.top = Pick(random, {0.0f, 0.0f, 9.0f, 14.5f});
+  plan.unnormalized = random() % 2 == 0;
   return plan;
 }
 
@@ -71,11 +76,14 @@ std::string Describe(const AttentionShape& s, const AttentionPlan& p) {
   const auto name = [](Format format) { return Name(format); };
   return Formatted(
       "family {} heads {} kv {} T {} S {} d {} width {} mask {} window {} shift {} pad {}; q {} k {} v {}{} logits {} "
-      "{} {} block {}{}{}",
+      "{} {} block {}{} top {}{}{}{}",
       static_cast<int>(s.family), s.heads, s.kv, s.queries, s.keys, s.d, s.v_width, static_cast<int>(s.mask.kind),
       s.mask.window, s.mask.shift, s.pad, name(p.q), name(p.k), name(p.v),
-      p.v_scale == AttentionPlan::ValueScale::kBlock ? " a block" : " a channel", name(p.logits),
-      p.order == AttentionPlan::Order::kEarly ? "early" : "late", name(p.probs), p.block,
+      p.v_scale == AttentionPlan::ValueScale::kBlock      ? " a block"
+      : p.v_scale == AttentionPlan::ValueScale::kSequence ? " a channel"
+                                                          : " a head",
+      name(p.logits), p.order == AttentionPlan::Order::kEarly ? "early" : "late", name(p.probs), p.block,
+      p.prob_scale == AttentionPlan::ProbScale::kRow ? " by row" : "", p.top, p.unnormalized ? " unnormalized" : "",
       p.q_mean == nullptr ? "" : " mean of q", p.k_mean == nullptr ? "" : " mean of k");
 }
 

@@ -46,6 +46,15 @@ TEST(AttentionPlan, WhatTheKernelsCannotExecuteIsRefused) {
   message([](AttentionPlan& p, RandomAttention&) { p.q = Format::kF32; }, "q: got f32");
   message([](AttentionPlan& p, RandomAttention&) { p.v = Format::kU8; }, "v: got u8");
   message([](AttentionPlan& p, RandomAttention&) { p.logits = Format::kU4; }, "attn_logits: got u4");
+  message([](AttentionPlan& p, RandomAttention&) { p.prob_scale = AttentionPlan::ProbScale::kRow; }, "a scale per row");
+  message([](AttentionPlan& p, RandomAttention&) { p.unnormalized = true; }, "try the late order");
+  message([](AttentionPlan& p, RandomAttention&) { p.top = 128; }, "top: got 128, expected at most the 127 of int8");
+  message([](AttentionPlan& p, RandomAttention&) { p.top = std::nanf(""); }, "top: got nan");
+  message(
+      [](AttentionPlan& p, RandomAttention& in) {
+        p.order = AttentionPlan::Order::kLate, p.probs = Format::kU8, p.unnormalized = true, p.v_mean = in.v.data();
+      },
+      "v: got a mean for maps that are not normalized");
   message([](AttentionPlan&, RandomAttention& in) { in.heads[1].q2 = kNoMap; }, "row 1: got one map");
   message([](AttentionPlan&, RandomAttention& in) { in.problem.k.width = in.problem.q.width = 1025; }, "width 1025");
   message([](AttentionPlan&, RandomAttention& in) { in.problem.scale = -1; }, "scale: got -1");

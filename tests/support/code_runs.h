@@ -44,7 +44,7 @@ struct RandomBlock {
 };
 
 struct LateRun : RandomBlock {
-  LateRun(unsigned seed, int largest_code) : RandomBlock(seed), qmax(largest_code) {}
+  LateRun(unsigned seed, int largest_code) : RandomBlock(seed), qmax(static_cast<float>(largest_code)) {}
 
   void Run() {
     LateStage({.rows = kRows,
@@ -55,29 +55,37 @@ struct LateRun : RandomBlock {
                .tile_stride = kTileStride,
                .codes = codes.data(),
                .stride = kStride,
+               .row_max = row_max.data(),
+               .exp_sums = unnormalized ? exp_sums.data() : nullptr,
                .block_max = block_max.data(),
                .sums = sums.data()});
   }
   std::string Wrong() const {
     std::string wrong;
     for (int r = 0; r < kRows && wrong.empty(); ++r) {
-      if (block_max[r] != Largest(r)) return Formatted("maximum of row {}: got {}", r, block_max[r]);
+      const float largest = row_max.size() == 0 ? Largest(r) : row_max[r];
+      if (block_max[r] != largest) return Formatted("maximum of row {}: got {}", r, block_max[r]);
       int sum = 0;
+      float before_rounding = 0;
       for (int i = 0; i < kTiles * 64; ++i) {
-        const float factor = Below(i / 64, r) * (static_cast<float>(qmax) / 32767);
+        const float factor =
+            RowExp2((max[i / 64 * kRows + r] - largest) * (1.0f / kExpUnitsPerOctave)) * (qmax / 32767);
         const double want = std::nearbyint(double{factor} * Exp(r, i));
         if (wrong.empty()) wrong = WrongValue(Formatted("row {}, code", r), i, codes[r * kStride + i], want, 0);
         sum += codes[r * kStride + i];
+        if (i % 64 == 0) before_rounding += factor * static_cast<float>(exp_sums[i / 64 * kRows + r]);
       }
-      if (wrong.empty()) wrong = WrongValue("sum of row", r, sums[r], sum, 0);
+      if (wrong.empty()) wrong = WrongValue("sum of row", r, sums[r], unnormalized ? before_rounding : sum, 0);
     }
     return wrong;
   }
 
-  int qmax;
+  float qmax;
+  bool unnormalized = false;
+  AlignedBuffer<float> row_max;  // empty: the blocks' own
   AlignedBuffer<uint8_t> codes = Unwritten<uint8_t>(kRows * kStride);
   AlignedBuffer<float> block_max = Unwritten<float>(kRows);
-  AlignedBuffer<int32_t> sums{kRows};
+  AlignedBuffer<float> sums = Unwritten<float>(kRows);
 };
 
 struct EarlyRun {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "kernels/attention/exponentials.h"
 #include "kernels/attention/row_block.h"
@@ -21,11 +22,13 @@ struct CodedRow {
   float scale = 0;
 };
 
-CodedRow Coded(const float* x, int width, const float* mean, Format format) {
+// least: what the scale is made of where it exceeds the values.
+CodedRow Coded(const float* x, int width, const float* mean, Format format, float least) {
   std::vector<float> values(x, x + width);
   for (int i = 0; mean != nullptr && i < width; ++i) values[i] -= mean[i];
-  CodedRow row{std::vector<int16_t>(width), 0};
-  row.scale = QuantizeGroup(values, format, row.codes);
+  const Scale scale = ScaleFor(std::max(AbsMax(values), least), format);
+  CodedRow row{{}, scale.scale};
+  for (const float value : values) row.codes.push_back(static_cast<int16_t>(CodeOf(value, scale.inv, format)));
   return row;
 }
 
@@ -44,6 +47,7 @@ struct Row {
   const OutputHead& head = problem.heads[head_index];
   KeyRange keys = problem.Keys(t);
   int64_t tiles = CeilDiv(problem.k.tokens, kTile), block_tiles = plan.block / kTile;
+  mutable std::map<int, float> v_absmax = {};  // by V head, of those with one scale
 
   QuantizedRow Run() {
     QuantizedRow row{std::vector<float>(problem.out.width), {}};
@@ -63,7 +67,8 @@ struct Row {
 
   Exponentials Scores(int q_head, int k_head) const {
     const float* q_mean = plan.q_mean == nullptr ? nullptr : plan.q_mean + q_head * problem.q.width;
-    CodedRow q = Coded(problem.q.Row(t, q_head), problem.q.width, q_mean, plan.q);
+    const float q_least = plan.q_absmax == nullptr ? 0.0f : plan.q_absmax[q_head * problem.q.tokens + t];
+    CodedRow q = Coded(problem.q.Row(t, q_head), problem.q.width, q_mean, plan.q, q_least);
     if (q_mean != nullptr && q.scale < kMeanOnlyScale) q = {std::vector<int16_t>(problem.q.width), 1};
     const float factor =
         std::max(q.scale * (problem.scale * (kLog2E * kExpUnitsPerOctave)), std::numeric_limits<float>::min());
@@ -72,7 +77,8 @@ struct Row {
     std::vector<float> z(tiles * kTile);
     for (int64_t s = keys.begin; s < keys.end; ++s) {
       const float* mean = plan.k_mean == nullptr ? nullptr : plan.k_mean + k_head * problem.k.width;
-      const CodedRow k = Coded(problem.k.Row(s, k_head), problem.k.width, mean, plan.k);
+      const float least = plan.k_absmax == nullptr ? 0.0f : plan.k_absmax[k_head * problem.k.tokens + s];
+      const CodedRow k = Coded(problem.k.Row(s, k_head), problem.k.width, mean, plan.k, least);
       int sum = 0;
       for (int i = 0; i < problem.q.width; ++i) sum += q.codes[i] * k.codes[i];
       z[s] = static_cast<float>(sum) * k.scale;
@@ -140,16 +146,23 @@ struct Row {
 
   // V's codes of a block's column, and their scale.
   CodedRow Column(int v_head, int column, int64_t block) const {
-    const auto magnitudes = [&](int64_t begin, int64_t end) {
+    const auto values = [&](int64_t begin, int64_t end, int of_column) {
       std::vector<float> x;
       for (int64_t s = begin; s < std::min(end, problem.v.tokens); ++s)
-        x.push_back(problem.v.Row(s, v_head)[column] -
-                    (plan.v_mean == nullptr ? 0.0f : plan.v_mean[v_head * problem.v.width + column]));
+        x.push_back(problem.v.Row(s, v_head)[of_column] -
+                    (plan.v_mean == nullptr ? 0.0f : plan.v_mean[v_head * problem.v.width + of_column]));
       return x;
     };
-    const std::vector<float> x = magnitudes(block * plan.block, (block + 1) * plan.block);
-    const bool whole = plan.v_scale == AttentionPlan::ValueScale::kSequence;
-    const Scale scale = ScaleFor(AbsMax(whole ? magnitudes(0, problem.v.tokens) : x), plan.v);
+    const std::vector<float> x = values(block * plan.block, (block + 1) * plan.block, column);
+    float absmax = AbsMax(x);
+    if (plan.v_scale == AttentionPlan::ValueScale::kSequence) absmax = AbsMax(values(0, problem.v.tokens, column));
+    if (plan.v_scale == AttentionPlan::ValueScale::kHead) {
+      const auto [of_head, is_new] = v_absmax.emplace(v_head, 0.0f);
+      for (int i = 0; is_new && i < problem.v.width; ++i)
+        of_head->second = std::max(of_head->second, AbsMax(values(0, problem.v.tokens, i)));
+      absmax = of_head->second;
+    }
+    const Scale scale = ScaleFor(absmax, plan.v);
     CodedRow row{{}, scale.scale};
     for (const float value : x) row.codes.push_back(static_cast<int16_t>(CodeOf(value, scale.inv, plan.v)));
     return row;
@@ -223,17 +236,20 @@ struct Row {
       std::vector<int> all(tiles * kTile);
       for (int64_t block = 0; block < Blocks(); ++block) {
         const int64_t begin = block * block_tiles, end = std::min(tiles, begin + block_tiles);
-        const float largest = *std::max_element(e.max.begin() + begin, e.max.begin() + end);
+        const bool of_row = plan.prob_scale == AttentionPlan::ProbScale::kRow;
+        const float largest =
+            *std::max_element(e.max.begin() + (of_row ? 0 : begin), of_row ? e.max.end() : e.max.begin() + end);
         if (!(largest > -std::numeric_limits<float>::infinity())) continue;
         std::vector<int> codes = Slice(e.exps, block);
         int sum = 0;
+        float before_rounding = 0;
         for (int64_t s = begin * kTile; s < end * kTile; ++s) {
-          const float factor = RowExp2((e.max[s / kTile] - largest) * kPerOctave) *
-                               (static_cast<float>(Info(plan.probs).max_code) / kExpLargest);
+          const float factor = RowExp2((e.max[s / kTile] - largest) * kPerOctave) * (plan.LargestProb() / kExpLargest);
           int& code = codes[s - begin * kTile];
           code = static_cast<int>(std::nearbyint(double{factor} * code));
           sum += code;
           all[s] = code;
+          if (s % kTile == 0) before_rounding += factor * static_cast<float>(e.sums[s / kTile]);
         }
         if (largest - reference > 60.0f * kExpUnitsPerOctave) {
           const float shrink = RowExp2((reference - largest) * kPerOctave);
@@ -242,14 +258,14 @@ struct Row {
           reference = largest;
         }
         const float scale = RowExp2((largest - reference) * kPerOctave);
-        norm += scale * static_cast<float>(sum);
+        norm += scale * (plan.unnormalized ? before_rounding : static_cast<float>(sum));
         AddBlock(block, codes, scale, out);
       }
       row.codes.insert(row.codes.end(), all.begin(), all.end());
       // A code of qmax is worth 2^reference; the sink, beside it, 2^sink.
       const float above = (SinkUnits(head.Q(map)) - reference) * kPerOctave;
       const float codes = RowExp2(std::min(-above, 0.0f));
-      const float total = norm * codes + RowExp2(std::min(above, 0.0f)) * static_cast<float>(Info(plan.probs).max_code);
+      const float total = norm * codes + RowExp2(std::min(above, 0.0f)) * plan.LargestProb();
       for (int i = 0; i < problem.out.width; ++i)
         row.out[i] = map == 0 ? out[i] * (codes / total) : row.out[i] - out[i] * (Lambda() * codes / total);
     }

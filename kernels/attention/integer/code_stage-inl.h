@@ -32,15 +32,20 @@ HWY_INLINE VF Below(VF max, VF reference) {
   return RowExp2(d, hn::Mul(hn::Sub(max, reference), hn::Set(d, kPerOctave)));
 }
 
-// Writes block_max and factors [tiles][rows], of an exponential in its code, each over 2^16.
+// Writes block_max, factors [tiles][rows], of an exponential in its code, each over 2^16, and sums before rounding.
 HWY_INLINE void LateFactors(const LateCodes& b, float* factors) {
   const DF d;
-  const VF per_exp = hn::Set(d, static_cast<float>(b.qmax) / kExpLargest), per_65536 = hn::Set(d, 0x1p-16f);
+  const VF per_exp = hn::Set(d, b.qmax / kExpLargest), per_65536 = hn::Set(d, 0x1p-16f);
   for (int r = 0; r < b.rows; r += kLanes) {
-    const VF largest = LargestOver(b.tiles, b.rows, b.max + r);
+    const VF largest = b.row_max == nullptr ? LargestOver(b.tiles, b.rows, b.max + r) : hn::Load(d, b.row_max + r);
     hn::Store(largest, d, b.block_max + r);
-    for (int t = r; t < b.tiles * b.rows; t += b.rows)
-      hn::Store(hn::Mul(hn::Mul(Below(hn::Load(d, b.max + t), largest), per_exp), per_65536), d, factors + t);
+    VF sum = hn::Zero(d);
+    for (int t = r; t < b.tiles * b.rows; t += b.rows) {
+      const VF factor = hn::Mul(Below(hn::Load(d, b.max + t), largest), per_exp);
+      hn::Store(hn::Mul(factor, per_65536), d, factors + t);
+      if (b.exp_sums != nullptr) sum = hn::Add(sum, hn::Mul(factor, hn::ConvertTo(d, hn::Load(DI(), b.exp_sums + t))));
+    }
+    hn::Store(sum, d, b.sums + r);
   }
 }
 
@@ -142,13 +147,14 @@ HWY_INLINE VI LateRow(const LateCodes& b, const float* factors, int r) {
 
 void LateRows(const LateCodes& b) {
   const DI di;
-  const hn::BlockDFromD<DI> block;
+  const hn::BlockDFromD<DF> block;
   HWY_ALIGN float factors[kLargestBlock / kTile * kLargestRows];
   LateFactors(b, factors);
   for (int row = 0; row < b.rows; row += 4) {
     VI sum[4];
     for (int r = 0; r < 4; ++r) sum[r] = LateRow(b, factors, row + r);
-    hn::Store(ReduceFour(di, sum[0], sum[1], sum[2], sum[3], Total()), block, b.sums + row);
+    if (b.exp_sums == nullptr)
+      hn::Store(hn::ConvertTo(block, ReduceFour(di, sum[0], sum[1], sum[2], sum[3], Total())), block, b.sums + row);
   }
 }
 
@@ -171,7 +177,7 @@ HWY_INLINE bool MergeRows(const LateMerge& m, int first) {
     }
     const VF scale = Below(largest, reference);
     hn::Store(scale, d, m.row_scales + at);
-    norm = hn::Add(norm, hn::Mul(scale, hn::ConvertTo(d, hn::Load(DI(), m.code_sums + at))));
+    norm = hn::Add(norm, hn::Mul(scale, hn::Load(d, m.code_sums + at)));
   }
   hn::Store(reference, d, m.reference + first);
   hn::Store(norm, d, m.norm + first);

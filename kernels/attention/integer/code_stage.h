@@ -15,6 +15,9 @@
 //
 // f32 has the exponents to keep a row's first maximum as its reference until a block exceeds it by 60 octaves.
 //
+// With one scale per row, M_b is the row's maximum in all blocks. Of maps that are not normalized, the norm counts the
+// codes before they are rounded, e * (...), from the tiles' sums of e.
+//
 // Early order, both maps m, after all of the row's tiles t. Weight w: what 1 of e is worth in the softmax, lambda
 // included:
 //
@@ -37,15 +40,17 @@ namespace tare {
 
 struct LateCodes {
   int rows = 0;
-  int tiles = 0;  // of the block
-  int qmax = 255;
+  int tiles = 0;                  // of the block
+  float qmax = 255;               // may lie between codes
   const float* max = nullptr;     // [tiles][rows]
   const int16_t* exps = nullptr;  // [tiles][rows][64], a tile tile_stride after the last
   int64_t tile_stride = 0;
   uint8_t* codes = nullptr;  // [rows][stride] out
   int64_t stride = 0;
-  float* block_max = nullptr;  // [rows] out: M_b
-  int32_t* sums = nullptr;     // [rows] out: sums of the codes
+  const float* row_max = nullptr;     // [rows]: M_b of a scale per row; null: the block's own
+  const int32_t* exp_sums = nullptr;  // [tiles][rows]: for sums before rounding; null: of the codes
+  float* block_max = nullptr;         // [rows] out: M_b
+  float* sums = nullptr;              // [rows] out: sums of the codes
 };
 void LateStage(const LateCodes& block);
 
@@ -53,12 +58,12 @@ void LateStage(const LateCodes& block);
 struct LateMerge {
   int rows = 0;
   int blocks = 0;
-  const float* block_max = nullptr;    // [blocks][rows]
-  const int32_t* code_sums = nullptr;  // [blocks][rows]
-  float* reference = nullptr;          // [rows], of the blocks before
-  float* norm = nullptr;               // [rows], of the blocks before
-  float* row_scales = nullptr;         // [blocks][rows] out
-  float* shrinks = nullptr;            // [rows] out: factors for the sums of the blocks before
+  const float* block_max = nullptr;  // [blocks][rows]
+  const float* code_sums = nullptr;  // [blocks][rows]
+  float* reference = nullptr;        // [rows], of the blocks before
+  float* norm = nullptr;             // [rows], of the blocks before
+  float* row_scales = nullptr;       // [blocks][rows] out
+  float* shrinks = nullptr;          // [rows] out: factors for the sums of the blocks before
 };
 // Returns whether any of shrinks is not 1.
 bool MergeBlocks(const LateMerge& blocks);

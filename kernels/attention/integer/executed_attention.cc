@@ -29,6 +29,15 @@ void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
   } else if (!is_unsigned(plan.probs)) {
     Fail("attention plan, probs: got {}, expected u8, u6 or u4", Name(plan.probs));
   }
+  CheckRange("attention plan", "scale of probs", static_cast<int64_t>(plan.prob_scale), 0, 1);
+  if (!(plan.top >= 0 && plan.top <= static_cast<float>(Info(plan.probs).max_code)))
+    Fail("attention plan, top: got {}, expected at most the {} of {}", plan.top, Info(plan.probs).max_code,
+         Name(plan.probs));
+  if (plan.order == AttentionPlan::Order::kEarly &&
+      (plan.prob_scale == AttentionPlan::ProbScale::kRow || plan.top > 0 || plan.unnormalized))
+    Fail("attention plan, difference: got a scale per row, a top or no norm, expected none; try the late order");
+  if (plan.unnormalized && plan.v_mean != nullptr)
+    Fail("attention plan, v: got a mean for maps that are not normalized, expected none; try no +smooth");
   if (plan.block < kTile || plan.block > kLargestBlock || plan.block % kTile != 0)
     Fail("attention plan: got key blocks of {}, expected a multiple of {} up to {}", plan.block, kTile, kLargestBlock);
   for (size_t row = 0; row < problem.heads.size(); ++row) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in integers: standard, V1 and V2 heads, Q and K in int8/6/4 per token, V in int8/6/4 per block and channel
-// or per channel, softmax probabilities (late order) or their difference (early order) as codes with one scale per row
-// and key block. See code_stage.h for the formulas.
+// Attention in integers: standard, V1 and V2 heads, Q and K in int8/6/4 per token or per group of tokens, V in int8/6/4
+// per block and channel, per channel or per head, softmax probabilities (late order) or their difference (early order)
+// as codes with one scale per row and key block, and probabilities also with one per row. See code_stage.h for the
+// formulas.
 //
 // Memory comes from the caller: the call allocates nothing, apart from oneDNN. Results are the same bits on any number
 // of threads. Several threads may call at once, each with a workspace of its own, for as many threads as its call
@@ -25,8 +26,10 @@ inline constexpr float kMeanOnlyScale = 0x1p-64f;
 
 // The part of a plan that these kernels execute.
 struct AttentionPlan {
-  enum class Order { kLate, kEarly };           // maps subtracted after P x V, or before
-  enum class ValueScale { kBlock, kSequence };  // a scale per block and channel, or per channel (which looks ahead)
+  enum class Order { kLate, kEarly };  // maps subtracted after P x V, or before
+  // A scale per block and channel, or, looking ahead, per channel, or one for the head.
+  enum class ValueScale { kBlock, kSequence, kHead };
+  enum class ProbScale { kBlock, kRow };  // a scale per row and key block, or per row
 
   Format q = Format::kInt8;
   Format k = Format::kInt8;
@@ -38,12 +41,26 @@ struct AttentionPlan {
   Format probs = Format::kU8;
   int block = 256;  // keys that share a scale of probs, and of v: a multiple of 64 up to kLargestBlock
 
+  // Late maps may differ here. top: what the largest probability that shares a scale becomes; 0: the largest code.
+  // unnormalized: a row is divided by the sum of its exponentials, not of its codes, and need not sum to 1, so V has no
+  // mean.
+  ProbScale prob_scale = ProbScale::kBlock;
+  float top = 0;
+  bool unnormalized = false;
+
   // Constant vectors subtracted before quantizing; null: none. They change no result but the rounding: what Q's mean
   // adds to a key's logits is known (packing.h), softmax does not see what all keys have in common, and of V's mean
   // each output row has (sum of P1) - lambda (sum of P2) times, added back. Sinks allow only Q's.
   const float* q_mean = nullptr;  // [q heads][d]
   const float* k_mean = nullptr;  // [k heads][d]
   const float* v_mean = nullptr;  // [v heads][width of a slice]
+
+  // Magnitudes, less the mean, that a token's scale is made of where they exceed its own: those of the tokens that it
+  // shares the scale with. Null: each token has its own.
+  const float* q_absmax = nullptr;  // [q heads][T]
+  const float* k_absmax = nullptr;  // [k heads][S]
+
+  float LargestProb() const { return top > 0 ? top : static_cast<float>(Info(probs).max_code); }
 };
 
 // Throws Error for a plan that the kernels cannot execute on this problem.

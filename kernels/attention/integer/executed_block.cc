@@ -60,8 +60,9 @@ struct Block {
     uint8_t* codes = scratch.q_codes + map * rows * d4;
     float* scales = scratch.q_scales;
     const float* mean = plan.q_mean == nullptr ? nullptr : plan.q_mean + q * problem.q.width;
+    const float* absmax = plan.q_absmax == nullptr ? nullptr : plan.q_absmax + q * problem.q.tokens;
     PackQueries(Widened(problem.q, q, block.first, block.count, scratch.wide), q, block.first, block.count, plan.q,
-                mean, codes, scales);
+                mean, codes, scales, absmax);
     std::fill(codes + block.count * d4, codes + rows * d4, uint8_t{128});
     if (mean != nullptr) InvertScales(codes, scales, Of(scratch.q_inv, map));
     const float to_units = problem.scale * (kLog2E * kExpUnitsPerOctave);
@@ -141,7 +142,7 @@ struct Block {
                          .row_factors = Of(scratch.row_factors, map),
                          .exps = Exps(map, tile),
                          .max = max,
-                         .exp_sums = layout.Early() ? exp_sums : nullptr});
+                         .exp_sums = layout.SumsExps() ? exp_sums : nullptr});
     LookupStage({.rows = rows,
                  .qmax = Info(plan.logits).max_code,
                  .logits = Logits(map, tile),
@@ -160,7 +161,7 @@ struct Block {
                    [&](int64_t t, int map, bool masked) { Score(t, map, masked, TileMax(map, t), ExpSums(map, t)); });
   }
 
-  // Computes only the exponentials again: weights have replaced the maxima of the first pass.
+  // Computes only the exponentials again: early, weights have replaced the maxima of the first pass.
   void ScoreAgain(int64_t tile, int64_t end) const {
     ForEachProduct(tile, end, [&](int64_t t, int map, bool masked) {
       Score(t, map, masked, scratch.spare_max, /*exp_sums=*/nullptr);
@@ -270,12 +271,28 @@ struct Block {
                 .zeros = scratch.zeros + of_group * rows});
   }
 
+  // A scale per row: all maxima first, of which the largest is the reference for good.
+  void FindReferences() const {
+    ScoreTiles(block.begin_tile, block.end_tile);
+    for (int map = 0; map < head.Maps(); ++map) {
+      float* const reference = Of(scratch.reference, map);
+      for (int64_t tile = block.begin_tile; tile < block.end_tile; ++tile) {
+        const float* const max = TileMax(map, tile);
+        for (int r = 0; r < rows; ++r) reference[r] = std::max(reference[r], max[r]);
+      }
+    }
+  }
+
   void Late() const {
     std::fill_n(scratch.reference, 2 * rows, -std::numeric_limits<float>::infinity());
     std::fill_n(scratch.norm, 2 * rows, 0.0f);
+    if (layout.ScaledByRow()) FindReferences();
     ForEachGroup([&](int64_t tile, int64_t end) {
       ForEachBlock(tile, end, [&](int64_t first, int64_t last) {
-        ScoreTiles(first, last);
+        if (!layout.ScaledByRow())
+          ScoreTiles(first, last);
+        else if (layout.kept < layout.tiles)
+          ScoreAgain(first, last);
         for (int map = 0; map < head.Maps(); ++map)
           LateBlock(map, first, last, first - tile, BlockOf(first) - BlockOf(tile));
       });
@@ -290,12 +307,14 @@ struct Block {
     const int64_t first_row = (map * layout.group_blocks + of_group) * rows;
     LateStage({.rows = rows,
                .tiles = static_cast<int>(last - first),
-               .qmax = Info(plan.probs).max_code,
+               .qmax = plan.LargestProb(),
                .max = TileMax(map, first),
                .exps = Exps(map, first),
                .tile_stride = layout.exps_stride,
                .codes = scratch.codes + map * rows * layout.code_stride + tiles * kTile,
                .stride = layout.code_stride,
+               .row_max = layout.ScaledByRow() ? Of(scratch.reference, map) : nullptr,
+               .exp_sums = plan.unnormalized ? ExpSums(map, first) : nullptr,
                .block_max = scratch.block_max + first_row,
                .sums = scratch.code_sums + first_row});
   }
@@ -319,7 +338,7 @@ struct Block {
   float LateFactor(int map, int r, float lambda) const {
     CheckLargest(map, r, Of(scratch.reference, map)[r]);
     const float norm = Of(scratch.norm, map)[r], reference = Of(scratch.reference, map)[r], units = SinkUnits(map);
-    const float above = (units - reference) / kExpUnitsPerOctave, qmax = static_cast<float>(Info(plan.probs).max_code);
+    const float above = (units - reference) / kExpUnitsPerOctave, qmax = plan.LargestProb();
     const float codes = RowExp2(std::min(-above, 0.0f)), sink = RowExp2(std::min(above, 0.0f));
     const float sum = norm * codes + sink * qmax;
     if (problem.lse.data != nullptr)

@@ -24,7 +24,7 @@ struct Packer {
       Keys(static_cast<int64_t>(tile), memory.Scratch(thread).wide);
       if (plan.q_mean != nullptr) KeyBiases(static_cast<int64_t>(tile));
     });
-    if (plan.v_scale == AttentionPlan::ValueScale::kSequence) {
+    if (plan.v_scale != AttentionPlan::ValueScale::kBlock) {
       ForBlocks([&](int64_t index, const HeadsView<const float>& v) { ValueMagnitudes(index, v); });
       ShareMagnitudes();
       ForBlocks([&](int64_t index, const HeadsView<const float>& v) { Values(index, v); });
@@ -56,8 +56,9 @@ struct Packer {
     for (int64_t token = tile * kTile; token < (tile + 1) * kTile; token += kRowsAtOnce) {
       for (int head = 0; head < k.heads; ++head) {
         const int64_t key = layout.KeyTile(head, tile) * kTile;
+        const float* absmax = plan.k_absmax == nullptr ? nullptr : plan.k_absmax + head * k.tokens;
         PackFourKeys(Widened(k, head, token, kRowsAtOnce, wide), head, token, plan.k, Mean(plan.k_mean, head, k.width),
-                     packed.k_codes + key * layout.d4, packed.k_offsets + key, packed.k_scales + key);
+                     packed.k_codes + key * layout.d4, packed.k_offsets + key, packed.k_scales + key, absmax);
       }
     }
   }
@@ -91,11 +92,13 @@ struct Packer {
                 Mean(plan.v_mean, head, v.width), packed.v_absmax + index * layout.columns);
   }
 
-  // Gives a column of all blocks the largest of its magnitudes.
+  // Gives a column of all blocks, or all columns, the largest of its magnitudes.
   void ShareMagnitudes() const {
     const int64_t columns = layout.columns, all = layout.blocks * columns;
     for (int head = 0; head < problem.v.heads; ++head) {
       float* absmax = packed.v_absmax + head * all;
+      if (plan.v_scale == AttentionPlan::ValueScale::kHead)
+        std::fill_n(absmax, columns, *std::max_element(absmax, absmax + all));
       for (int64_t i = columns; i < all; ++i) absmax[i % columns] = std::max(absmax[i % columns], absmax[i]);
       for (int64_t i = columns; i < all; ++i) absmax[i] = absmax[i % columns];
     }
@@ -121,9 +124,9 @@ struct Packer {
 
 }  // namespace
 
-// The early order needs a row's sums before its first code, quantized logits its absmax. What they are made of is kept
-// for all keys while that fits, with fewer rows at a time if need be; beyond (early: 49,152 keys) the scores are
-// computed twice.
+// The early order needs a row's sums before its first code, a scale per row its maximum, quantized logits its absmax.
+// What they are made of is kept for all keys while that fits, with fewer rows at a time if need be. Beyond (49,152
+// keys, never with quantized logits) the scores are computed twice.
 ExecutedLayout::ExecutedLayout(const AttentionPlan& a_plan, const AttentionProblem& a_problem)
     : plan(a_plan), problem(a_problem) {
   CheckProblem(problem);
@@ -140,12 +143,12 @@ ExecutedLayout::ExecutedLayout(const AttentionPlan& a_plan, const AttentionProbl
   code_stride = group_blocks * plan.block;
   if (code_stride % 1024 == 0) code_stride += kTile;
   rows = RowsFor(problem.q.tokens);
-  scored = Early() ? tiles + (problem.sinks.empty() ? 0 : 1) : block_tiles;
-  kept = Early() || CodesLogits() ? tiles : block_tiles;
+  scored = TakesTwoPasses() ? tiles + (problem.sinks.empty() ? 0 : 1) : block_tiles;
+  kept = TakesTwoPasses() || CodesLogits() ? tiles : block_tiles;
   const int64_t key_bytes = 2 * (CodesLogits() ? sizeof(float) : sizeof(int16_t));  // both maps
   const auto too_many = [&] { return kept * kTile * rows * key_bytes > kMostKept; };
   while (rows > kRowStep && kept == tiles && too_many()) rows = rows > 2 * kRowStep ? 2 * kRowStep : kRowStep;
-  if (Early() && !CodesLogits() && too_many()) {
+  if (TakesTwoPasses() && !CodesLogits() && too_many()) {
     kept = block_tiles;
     rows = RowsFor(problem.q.tokens);
   }

@@ -41,6 +41,9 @@ struct ExecutedLayout {
   ExecutedLayout(const AttentionPlan& plan, const AttentionProblem& problem);
 
   bool Early() const { return plan.order == AttentionPlan::Order::kEarly; }
+  bool ScaledByRow() const { return plan.prob_scale == AttentionPlan::ProbScale::kRow; }
+  bool TakesTwoPasses() const { return Early() || ScaledByRow(); }  // the first for all of a row's tiles
+  bool SumsExps() const { return Early() || plan.unnormalized; }
   bool CodesLogits() const { return plan.logits != Format::kF32; }
   size_t RowBlocks() const { return problem.heads.size() * static_cast<size_t>(row_blocks); }
   int64_t KeyTile(int64_t k_head, int64_t tile) const { return k_head * tiles + tile; }
@@ -61,7 +64,7 @@ struct ExecutedLayout {
   int64_t code_stride;  // of a row of a group's codes
   int rows;             // of a block of query rows
   int64_t row_blocks;   // of an output head
-  int64_t scored;       // tiles whose maxima and sums are kept for each map; early, one more for a sink
+  int64_t scored;       // tiles whose maxima and sums are kept for each map; in two passes, one more for a sink
   int64_t kept;         // tiles whose exponentials are
   int64_t exps_stride;  // of a tile of them, in 16 bits
   int64_t wide;         // values of Q, K, V or the result that are widened at a time; 0 for f32
@@ -94,20 +97,20 @@ struct ExecutedScratch {
   float* weights = tile_max;                                 // early: what 1 of each tile's exps is worth replaces them
   int32_t* exp_sums = arena.Take<int32_t>(2 * l.scored * rows);  // [2][scored][rows]
   float* spare_max = arena.Take<float>(rows);  // [rows] early: a map's largest logits; then never read
-  float* block_max = arena.Take<float>(2 * l.group_blocks * rows);      // [2][group blocks][rows] late: largest logits
-  int32_t* code_sums = arena.Take<int32_t>(2 * l.group_blocks * rows);  // [2][group blocks][rows] late
-  uint8_t* codes = arena.Take<uint8_t>(2 * rows * l.code_stride);       // [2][rows][code_stride], early of one
+  float* block_max = arena.Take<float>(2 * l.group_blocks * rows);  // [2][group blocks][rows] late: largest logits
+  float* code_sums = arena.Take<float>(2 * l.group_blocks * rows);  // [2][group blocks][rows] late
+  uint8_t* codes = arena.Take<uint8_t>(2 * rows * l.code_stride);   // [2][rows][code_stride], early of one
   int32_t* zeros =
       arena.Take<int32_t>(l.group_blocks * rows);  // [group blocks][rows] early: the byte that stands for 0
   float* row_scales = arena.Take<float>(l.group_blocks * rows);     // [group blocks][rows] of codes
   float* shrinks = arena.Take<float>(rows);                         // [rows] late: of out so far
   int32_t* v_sums = arena.Take<int32_t>(kTile);                     // [64] of the codes of V that a product goes over
   float* out = arena.Take<float>(2 * rows * l.slices * l.columns);  // [2][slices][columns / 64][rows][64]
-  float* reference = arena.Take<float>(2 * rows);                   // [2][rows] late: the maximum of out and norm
-  float* norm = arena.Take<float>(2 * rows);                        // [2][rows] late: sum of what the codes are worth
-  float* out_factors = arena.Take<float>(2 * rows);                 // [2][rows] of out in the result
-  float* mean_factors = arena.Take<float>(rows);                    // [rows] of V's mean in the result
-  float* wide = arena.Take<float>(l.wide);                          // rows of what has 16 bits
+  float* reference = arena.Take<float>(2 * rows);    // [2][rows] late: the maximum of out and norm, or the row's
+  float* norm = arena.Take<float>(2 * rows);         // [2][rows] late: sum of what the codes are worth
+  float* out_factors = arena.Take<float>(2 * rows);  // [2][rows] of out in the result
+  float* mean_factors = arena.Take<float>(rows);     // [rows] of V's mean in the result
+  float* wide = arena.Take<float>(l.wide);           // rows of what has 16 bits
 };
 
 struct ExecutedProducts {

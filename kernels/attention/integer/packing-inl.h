@@ -122,7 +122,7 @@ HWY_INLINE VI Bytes(const float* x, int width, Load load, float inv, float magic
 
 template <class Load>
 HWY_INLINE void FourRows(const std::array<const float*, kRowsAtOnce>& rows, int width, Load load, Format format,
-                         int offset, RowCodes& out) {
+                         int offset, RowCodes& out, const std::array<float, kRowsAtOnce>& least) {
   const DI di;
   const hn::BlockDFromD<DI> four;
   VI lanes[4];
@@ -131,7 +131,7 @@ HWY_INLINE void FourRows(const std::array<const float*, kRowsAtOnce>& rows, int 
   hn::Store(ReduceFour(di, lanes[0], lanes[1], lanes[2], lanes[3], Largest()), four, largest);
   const float magic = kToNearest + static_cast<float>(offset);
   for (int r = 0; r < 4; ++r) {
-    const float absmax = std::bit_cast<float>(largest[r]);
+    const float absmax = std::max(std::bit_cast<float>(largest[r]), least[r]);  // NaN stays
     const bool finite = absmax <= std::numeric_limits<float>::max();
     const Scale scale = finite ? ScaleFor(absmax, format) : Scale{0, absmax};
     out.scales[r] = scale.scale;
@@ -143,9 +143,9 @@ HWY_INLINE void FourRows(const std::array<const float*, kRowsAtOnce>& rows, int 
 }
 
 void RowsToCodes(const std::array<const float*, kRowsAtOnce>& rows, int width, const float* minus, Format format,
-                 int offset, RowCodes& out) {
-  if (minus == nullptr && width % 64 == 0) return FourRows(rows, width, Whole(), format, offset, out);
-  FourRows(rows, width, Careful{width, minus}, format, offset, out);
+                 int offset, RowCodes& out, const std::array<float, kRowsAtOnce>& least) {
+  if (minus == nullptr && width % 64 == 0) return FourRows(rows, width, Whole(), format, offset, out, least);
+  FourRows(rows, width, Careful{width, minus}, format, offset, out, least);
 }
 
 // 4 x 4 groups at a time: transposed, they are 16 neighbouring bytes per group.
@@ -201,11 +201,18 @@ std::array<const float*, kRowsAtOnce> FourRows(const HeadsView<const float>& x, 
   return rows;
 }
 
+// Their magnitudes; zeros of null.
+std::array<float, kRowsAtOnce> FourOf(const float* absmax, int64_t first, int64_t end) {
+  std::array<float, kRowsAtOnce> four{};
+  for (int i = 0; absmax != nullptr && i < kRowsAtOnce; ++i) four[i] = absmax[std::min(first + i, end - 1)];
+  return four;
+}
+
 }  // namespace
 
 void ToRowCodes(const std::array<const float*, kRowsAtOnce>& rows, int width, const float* minus, Format format,
-                CodeOffset offset, RowCodes& out) {
-  TARE_CHOSEN(packing::RowsToCodes)(rows, width, minus, format, static_cast<int>(offset), out);
+                CodeOffset offset, RowCodes& out, const std::array<float, kRowsAtOnce>& least) {
+  TARE_CHOSEN(packing::RowsToCodes)(rows, width, minus, format, static_cast<int>(offset), out, least);
 }
 
 void InterleaveRows(const RowCodes& rows, int groups, int first, int8_t* tile) {
@@ -217,14 +224,15 @@ void KeyBias(const int8_t* codes, int width, const float* mean, const float* key
 }
 
 void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int count, Format format,
-                 const float* smooth, uint8_t* codes, float* scales) {
+                 const float* smooth, uint8_t* codes, float* scales, const float* absmax) {
   constexpr int kAhead = 8;
   const int64_t stride = RoundUp(q.width, 4);
   RowCodes four;
   for (int r = 0; r < count; r += kRowsAtOnce) {
     for (int i = r + kAhead; i < std::min(r + kAhead + kRowsAtOnce, count); ++i)
       PrefetchRow(q.Row(first + i, head), q.width);
-    ToRowCodes(FourRows(q, head, first + r, first + count), q.width, smooth, format, CodeOffset::kUnsigned, four);
+    ToRowCodes(FourRows(q, head, first + r, first + count), q.width, smooth, format, CodeOffset::kUnsigned, four,
+               FourOf(absmax, first + r, first + count));
     for (int i = 0; i < std::min(kRowsAtOnce, count - r); ++i) {
       scales[r + i] = four.scales[i];
       if (!std::isfinite(four.scales[i])) FailAt("q", q, head, first + r + i, 1);
@@ -234,13 +242,14 @@ void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int c
 }
 
 void PackFourKeys(const HeadsView<const float>& k, int head, int64_t first, Format format, const float* smooth,
-                  int8_t* codes, int32_t* offsets, float* scales) {
+                  int8_t* codes, int32_t* offsets, float* scales, const float* absmax) {
   const int groups = static_cast<int>(CeilDiv(k.width, 4)), column = ColumnOfKey(static_cast<int>(first % kTile));
   RowCodes four;
   for (int64_t i = first + kRowsAtOnce; i < std::min(first + 2 * kRowsAtOnce, k.tokens); ++i)
     PrefetchRow(k.Row(i, head), k.width);
   if (first < k.tokens) {
-    ToRowCodes(FourRows(k, head, first, k.tokens), k.width, smooth, format, CodeOffset::kNone, four);
+    ToRowCodes(FourRows(k, head, first, k.tokens), k.width, smooth, format, CodeOffset::kNone, four,
+               FourOf(absmax, first, k.tokens));
   }
   for (int i = 0; i < kRowsAtOnce; ++i) {
     if (first + i >= k.tokens) {

@@ -38,23 +38,25 @@ struct RowCodes {
 
 enum class CodeOffset { kNone = 0, kUnsigned = 128 };  // signed bytes, or code + 128
 
-// rows[i] has `width` values; minus [width] is subtracted first, or null.
+// rows[i] has `width` values; minus [width] is subtracted first, or null. least: magnitudes that the scales are made of
+// where they exceed the rows' own.
 void ToRowCodes(const std::array<const float*, kRowsAtOnce>& rows, int width, const float* minus, Format format,
-                CodeOffset offset, RowCodes& out);
+                CodeOffset offset, RowCodes& out, const std::array<float, kRowsAtOnce>& least = {});
 
 // The codes of 4 keys into a tile, at keys first .. first + 3 (first a multiple of 4): groups of 4 channels,
 // [group][64][4].
 void InterleaveRows(const RowCodes& rows, int groups, int first, int8_t* tile);
 
 // Rows first .. first + count - 1 of a head; codes [count][RoundUp(d, 4)], scales [count]. smooth: [d] subtracted
-// from each, or null. Throws Error naming the place of a NaN or Inf.
+// from each, or null. absmax: [tokens] of the head, or null (AttentionPlan). Throws Error naming the place of a NaN or
+// Inf.
 void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int count, Format format,
-                 const float* smooth, uint8_t* codes, float* scales);
+                 const float* smooth, uint8_t* codes, float* scales, const float* absmax = nullptr);
 
 // Keys first .. first + 3 of a head, first a multiple of 4; those after the last become zeros. smooth: [d] subtracted
-// from each, or null. codes, offsets and scales: their tile's.
+// from each, or null. codes, offsets and scales: their tile's. absmax: as above.
 void PackFourKeys(const HeadsView<const float>& k, int head, int64_t first, Format format, const float* smooth,
-                  int8_t* codes, int32_t* offsets, float* scales);
+                  int8_t* codes, int32_t* offsets, float* scales, const float* absmax = nullptr);
 
 // Largest |v - smooth| of each column over keys first .. first + count - 1; out [RoundUp(width, 64)], zeros after the
 // last column.

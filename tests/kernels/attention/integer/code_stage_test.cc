@@ -35,12 +35,26 @@ TEST(CodeStage, LateCodesAreTheFormulas) {
   }
 }
 
+// A row's maximum elsewhere, above those of this block, by more than a f32 can hold in one row; codes up to 127; sums
+// before rounding.
+TEST(CodeStage, LateCodesOfARowsScaleAreTheFormulas) {
+  LateRun run(7, 127);
+  run.row_max.Reset(kRows);
+  run.unnormalized = true;
+  for (int r = 0; r < kRows; ++r)
+    run.row_max[r] = r == 5 ? -kInfinity : run.Largest(r) + static_cast<float>(r % 3 * 1500 + (r == 9 ? 400000 : 0));
+  OnEachTarget(kFmaTargets, [&] {
+    run.Run();
+    ASSERT_EQ(run.Wrong(), "");
+  });
+}
+
 // Rows that begin without a key, that rise by less than 60 octaves, and by more, in the first block or a later one.
 TEST(CodeStage, BlocksMergeAsTheFormulasSay) {
   const RandomBlock block(6);  // its tiles as blocks
-  AlignedBuffer<float> max(kTiles * kRows), reference(kRows), norm(kRows), scales(kTiles * kRows), shrinks(kRows);
-  AlignedBuffer<int32_t> sums(kTiles * kRows);
-  for (int i = 0; i < kTiles * kRows; ++i) max[i] = block.max[i], sums[i] = block.exp_sums[i] / 128;
+  AlignedBuffer<float> max(kTiles * kRows), reference(kRows), norm(kRows), scales(kTiles * kRows), shrinks(kRows),
+      sums(kTiles * kRows);
+  for (int i = 0; i < kTiles * kRows; ++i) max[i] = block.max[i], sums[i] = static_cast<float>(block.exp_sums[i] / 128);
   for (const float before : {-kInfinity, 0.0f, 150000.0f}) {
     OnEachTarget(kAllTargets, [&] {
       std::fill_n(reference.data(), kRows, before);
@@ -67,7 +81,7 @@ TEST(CodeStage, BlocksMergeAsTheFormulasSay) {
             want_reference = largest;
           }
           want_scales.push_back(RowExp2((largest - want_reference) / 2048));
-          want_norm = want_norm + want_scales.back() * static_cast<float>(sums[t * kRows + r]);
+          want_norm = want_norm + want_scales.back() * sums[t * kRows + r];
         }
         want_any |= want_shrink != 1;
         ASSERT_EQ(reference[r], want_reference) << r;

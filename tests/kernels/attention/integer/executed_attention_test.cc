@@ -126,6 +126,22 @@ TEST(ExecutedAttention, Means) {
   }
 }
 
+// Magnitudes that tokens share exceed their own, are exceeded by them, or are none at all; with means and without.
+TEST(ExecutedAttention, ScalesOfSharedMagnitudes) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    RandomAttention in({.queries = 66, .keys = 130, .d = 18});
+    std::vector<float> q_absmax(4 * 66), k_absmax(2 * 130), means(4 * 18, 0.3f);
+    for (size_t i = 0; i < q_absmax.size(); ++i) q_absmax[i] = static_cast<float>(i % 5);
+    for (size_t i = 0; i < k_absmax.size(); ++i) k_absmax[i] = static_cast<float>(i % 7);
+    for (const float* mean : {static_cast<const float*>(nullptr), static_cast<const float*>(means.data())}) {
+      AttentionPlan plan = PlanOf(order);
+      plan.q_mean = plan.k_mean = mean;
+      plan.q_absmax = q_absmax.data(), plan.k_absmax = k_absmax.data();
+      ExpectTheCodes(plan, in, "shared");
+    }
+  }
+}
+
 // Rows that are the mean alone have no codes of their own; 200 keys and a window leave tails and empty rows.
 TEST(ExecutedAttention, AMeanOfQ) {
   for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kV2}) {
@@ -248,14 +264,16 @@ TEST(ExecutedAttention, LongSums) {
 }
 
 TEST(ExecutedAttention, ScratchIsAtMost4MiBAThread) {
-  for (const Order order : {Order::kLate, Order::kEarly}) {
+  AttentionPlan by_row = PlanOf(Order::kLate, 1024);
+  by_row.prob_scale = AttentionPlan::ProbScale::kRow;
+  for (const AttentionPlan& plan : {PlanOf(Order::kLate, 1024), PlanOf(Order::kEarly, 1024), by_row}) {
     for (const int64_t keys : {512, 4096, 32768, 131072}) {
       RandomAttention in({.heads = 1, .queries = 64, .keys = 1, .d = 128, .v_width = 256});
       in.problem.k.tokens = in.problem.v.tokens = keys;
       SetThreads(1);
-      const size_t one = WorkspaceBytes(PlanOf(order, 1024), in.problem);
+      const size_t one = WorkspaceBytes(plan, in.problem);
       SetThreads(2);
-      EXPECT_LE(WorkspaceBytes(PlanOf(order, 1024), in.problem) - one, size_t{4} << 20) << keys;
+      EXPECT_LE(WorkspaceBytes(plan, in.problem) - one, size_t{4} << 20) << keys;
       SetThreads(0);
     }
   }

@@ -55,6 +55,17 @@ TEST(ExecutedLayout, FewerRowsWhereMoreKeysAreKept) {
   EXPECT_EQ(layout(Order::kEarly, Format::kInt6, 49216), (std::array<int64_t, 3>{16, 769, 769}));
 }
 
+// A scale per row needs the maxima of all tiles before its first code.
+TEST(ExecutedLayout, AScalePerRowKeepsAllKeys) {
+  Case c(Order::kLate, Format::kF32, 1000, 12288);
+  c.plan.prob_scale = AttentionPlan::ProbScale::kRow;
+  const ExecutedLayout some(c.plan, c.in.problem);
+  EXPECT_EQ((std::array<int64_t, 3>{some.rows, some.kept, some.scored}), (std::array<int64_t, 3>{64, 192, 192}));
+  c.in.problem.k.tokens = c.in.problem.v.tokens = 49216;
+  const ExecutedLayout many(c.plan, c.in.problem);
+  EXPECT_EQ((std::array<int64_t, 3>{many.rows, many.kept, many.scored}), (std::array<int64_t, 3>{64, 4, 769}));
+}
+
 // Where one piece ends the next begins: every piece at its full length.
 TEST(ExecutedLayout, PiecesDoNotOverlap) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
@@ -169,7 +180,7 @@ TEST(PackedHeads, KeysComeBackAndHaveTheirBias) {
 
 TEST(PackedHeads, ValuesComeBackWithAScalePerBlockOrOneForAll) {
   const std::vector<float> means = Means();
-  for (const ValueScale kind : {ValueScale::kBlock, ValueScale::kSequence}) {
+  for (const ValueScale kind : {ValueScale::kBlock, ValueScale::kSequence, ValueScale::kHead}) {
     const PackedCase c(kind, means);
     for (int head = 0; head < 2; ++head) {
       for (int i = 0; i < 128; ++i) {
@@ -177,7 +188,7 @@ TEST(PackedHeads, ValuesComeBackWithAScalePerBlockOrOneForAll) {
         for (int64_t s = 0; s < 192; ++s) {
           const float* scales = c.packed.v_scales + head * 3 * 128;
           const float scale = scales[s / 64 * 128 + i];
-          ASSERT_TRUE(kind == ValueScale::kBlock || scale == scales[i]);
+          ASSERT_TRUE(kind == ValueScale::kBlock || scale == scales[kind == ValueScale::kHead ? 0 : i]);
           const int8_t* tile = c.packed.v_codes + ((head * 128 + i / 64 * 64) * 3 + s / 64 * 64) * 64;
           const int code = tile[(s % 64 / 4 * 64 + i % 64) * 4 + s % 4];
           if (i < 70 && s < 150) {

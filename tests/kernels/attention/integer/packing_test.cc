@@ -139,6 +139,22 @@ TEST(RowCodes, EveryWidthFormatAndOffsetIsTheRule) {
   }
 }
 
+// A scale that rows share with others, whose magnitudes are larger, and smaller ones, which change nothing.
+TEST(RowCodes, ScalesAreOfTheLargerMagnitude) {
+  const std::vector<float> x = RandomNormal(4 * 66, 1);
+  const std::array<const float*, 4> rows = {&x[0], &x[66], &x[132], &x[198]};
+  OnEachTarget(kAllTargets, [&] {
+    RowCodes got;
+    ToRowCodes(rows, 66, nullptr, Format::kInt8, CodeOffset::kNone, got, {0.0f, 100.0f, 0.01f, 7.0f});
+    for (int r = 0; r < 4; ++r) {
+      const Scale scale = ScaleFor(r == 1 ? 100.0f : r == 3 ? 7.0f : AbsMax({rows[r], 66}), Format::kInt8);
+      ASSERT_EQ(got.scales[r], scale.scale) << r;
+      for (int i = 0; i < 66; ++i)
+        ASSERT_EQ(static_cast<int8_t>(got.codes[r][i]), CodeOf(rows[r][i], scale.inv, Format::kInt8)) << r << ' ' << i;
+    }
+  });
+}
+
 TEST(RowCodes, NotFiniteIsSeenWhereverItStands) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     for (int at = 0; at < 70; ++at) {
@@ -146,7 +162,8 @@ TEST(RowCodes, NotFiniteIsSeenWhereverItStands) {
       spoilt[at] = bad;
       OnEachTarget(kAllTargets, [&] {
         RowCodes got;
-        ToRowCodes({x.data(), spoilt.data(), x.data(), x.data()}, 70, nullptr, Format::kInt8, CodeOffset::kNone, got);
+        ToRowCodes({x.data(), spoilt.data(), x.data(), x.data()}, 70, nullptr, Format::kInt8, CodeOffset::kNone, got,
+                   {2.0f, 2.0f, 2.0f, 2.0f});
         for (int r = 0; r < 4; ++r) ASSERT_EQ(std::isfinite(got.scales[r]), r != 1) << at;
       });
     }
