@@ -17,6 +17,7 @@
 #include "quant/base/memory.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
+#include "quant/plan/presets.h"
 
 namespace tare {
 namespace {
@@ -99,7 +100,8 @@ struct PreparedAttention {
 void PrepareExecuted(const AttentionCase& c, PreparedAttention& x) {
   const ExecutedPlan plan = ExecutedPlanOfText("bench attention", c.plan, c.heads);
   x.order = plan.attention.order == AttentionPlan::Order::kEarly ? "early" : "late";
-  x.name = CodesOf(plan.attention, c.family);
+  const PlanPreset* const recipe = RecipeOf(Plan::Parse(c.plan).canonical());
+  x.name = recipe == nullptr ? CodesOf(plan.attention, c.family) : std::string(recipe->name);
   x.workspace.Reset(ExecutedSequence(plan, x.inputs->problem(), x.memory).WorkspaceBytes());
   x.run = [&x, plan] {  // means and rotations are part of what is timed
     ExecutedSequence(plan, x.inputs->problem(), x.memory).Run(x.workspace.span());

@@ -166,20 +166,22 @@ AttentionInputs::Errors AttentionInputs::ErrorsOfOut() const {
 AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const std::string& plan) {
   AttentionProblem p = inputs.problem();
   ModelSites layer{.family = "one layer", .layers = 1, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
-  for (const Site site : kAttentionSites) layer.heads[site].resize(1);  // kernels take one rule for all heads
+  for (const Site site : kAttentionSites) layer.heads[site].resize(static_cast<size_t>(p.q.heads));
   const ResolvedPlan resolved(Plan::Parse(plan), layer, Carrying::kSimulated);
   SimulatedQuantizer quantizer(resolved);
   const auto coded = [&](HeadsView<const float>& x, Site site) {
     std::vector<float> values(x.data, x.data + x.tokens * x.token_stride);
-    for (int head = 0; head < x.heads; ++head)
-      quantizer.Visit({.site = site,
-                       .layer = 0,
-                       .head = 0,
-                       .rows = x.tokens,
-                       .first_columns = x.width,
-                       .values = values.data() + head * x.head_stride,
-                       .stride = x.token_stride},
-                      0);
+    for (int head = 0; head < x.heads; ++head) {
+      const SiteBlock block{.site = site,
+                            .layer = 0,
+                            .head = head,
+                            .rows = x.tokens,
+                            .first_columns = x.width,
+                            .values = values.data() + head * x.head_stride,
+                            .stride = x.token_stride};
+      if (resolved.NeedsSurvey(site)) quantizer.Survey(block, 0);
+      quantizer.Visit(block, 0);
+    }
     x.data = values.data();
     return values;
   };

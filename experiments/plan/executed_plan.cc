@@ -2,7 +2,9 @@
 #include "experiments/plan/resolved_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "experiments/plan/shared_scales.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
@@ -40,13 +42,21 @@ const Rule* OneRule(const ResolvedPlan& plan, const ModelSites& model, Site site
   return one;
 }
 
-// The scales of values, for maps with a scale per `block` keys.
-AttentionPlan::ValueScale ValueScaleOf(const Rule& rule, int block) {
-  if (rule.granularity.kind == Kind::kChannel) return AttentionPlan::ValueScale::kSequence;
-  if (rule.granularity.kind != Kind::kBlockChannel || rule.granularity.n != block)
-    RefuseRule(rule, ScaleText(rule),
-               Formatted("one per channel, or per block{}.channel as in probs or difference", block), kSimulate);
-  return AttentionPlan::ValueScale::kBlock;
+// Writes the scales of values and of maps.
+void SetScales(const Rule& values, const Rule& maps, AttentionPlan& attention) {
+  const auto [kind, n] = values.granularity;
+  const bool by_row = maps.granularity.kind == Kind::kRow;
+  const int block = by_row ? n : maps.granularity.n;
+  if (kind != Kind::kChannel && kind != Kind::kHead && (kind != Kind::kBlockChannel || n != block))
+    RefuseRule(values, ScaleText(values),
+               by_row ? "one per head, channel or block<N>.channel"
+                      : Formatted("one per head or channel, or per block{}.channel as in probs or difference", block),
+               kSimulate);
+  attention.v_scale = kind == Kind::kChannel ? AttentionPlan::ValueScale::kSequence
+                      : kind == Kind::kHead  ? AttentionPlan::ValueScale::kHead
+                                             : AttentionPlan::ValueScale::kBlock;
+  if (by_row) attention.prob_scale = AttentionPlan::ProbScale::kRow;
+  if (block > 0) attention.block = block;
 }
 
 const Hadamard* RotationOf(const std::optional<RotatedRuns>& runs, int width) {
@@ -70,6 +80,31 @@ const float* MeanOf(const FloatHeads<const float>& x, const std::optional<MeanOv
   mean.resize(static_cast<size_t>(x.heads) * static_cast<size_t>(x.width));
   MeanOfPrefix(x, mean.data(), *smooth == MeanOver::kAll ? x.tokens : kSmoothingTokens);
   return mean.data();
+}
+
+// The largest magnitude of what shares each token's scale, [heads][tokens]; null where tokens have their own. What is
+// not finite is left to the kernels, which name its place.
+const float* SharedMagnitudes(const FloatHeads<const float>& x, const float* mean, Granularity scale,
+                              std::vector<float>& magnitudes) {
+  if (scale.kind == Kind::kToken) return nullptr;
+  magnitudes.resize(static_cast<size_t>(x.heads) * static_cast<size_t>(x.tokens));
+  ParallelFor(static_cast<size_t>(x.heads), [&](int64_t head, int) {
+    float* const of_tokens = magnitudes.data() + head * x.tokens;
+    std::vector<float> row(static_cast<size_t>(x.width));
+    for (int64_t first = 0; first < x.tokens; first += scale.n) {
+      const int64_t end = std::min(first + scale.n, x.tokens);
+      std::array<float, 8> largest{};
+      for (int64_t t = first; t < end; ++t) {
+        for (int i = 0; i < x.width; ++i)
+          row[i] = x.At(t, static_cast<int>(head), i) - (mean == nullptr ? 0.0f : mean[head * x.width + i]);
+        const float absmax = AbsMax(row.data(), row.size());
+        float& shared = largest[ScaleOfToken(scale.kind, t - first)];
+        if (std::isfinite(absmax)) shared = std::max(shared, absmax);
+      }
+      for (int64_t t = first; t < end; ++t) of_tokens[t] = largest[ScaleOfToken(scale.kind, t - first)];
+    }
+  });
+  return magnitudes.data();
 }
 
 }  // namespace
@@ -97,13 +132,18 @@ std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const Model
   ExecutedPlan executed{.smooth_q = of_q.smooth,
                         .smooth_k = of_k.smooth,
                         .smooth_v = of_v.smooth,
+                        .scale_q = rules.q->granularity,
+                        .scale_k = rules.k->granularity,
                         .rotated_qk = of_k.hadamard,
                         .rotated_v = of_v.hadamard};
   AttentionPlan& attention = executed.attention;
   attention.order = early ? AttentionPlan::Order::kEarly : AttentionPlan::Order::kLate;
   attention.q = rules.q->format, attention.k = rules.k->format, attention.v = rules.v->format;
-  attention.probs = p->format, attention.block = p->granularity.n;
-  attention.v_scale = ValueScaleOf(*rules.v, attention.block);
+  attention.probs = p->format, attention.top = static_cast<float>(p->options.top.value_or(0));
+  attention.unnormalized = p->options.unnormalized;
+  SetScales(*rules.v, *p, attention);
+  if (attention.unnormalized && of_v.smooth)
+    RefuseRule(*rules.v, "+smooth with +unnormalized maps, whose rows do not sum to 1", "v without it", kSimulate);
   if (rules.logits == nullptr) return executed;
   CheckUse(*rules.logits, Use::kAttention);
   if (of_k.smooth)
@@ -140,6 +180,8 @@ ExecutedSequence::ExecutedSequence(const ExecutedPlan& plan, const AttentionProb
   plan_.q_mean = MeanOf(problem_.q, plan.smooth_q, memory.q_mean);
   plan_.k_mean = MeanOf(problem_.k, plan.smooth_k, memory.k_mean);
   plan_.v_mean = MeanOf(problem_.v, plan.smooth_v, memory.v_mean);
+  plan_.q_absmax = SharedMagnitudes(problem_.q, plan_.q_mean, plan.scale_q, memory.q_absmax);
+  plan_.k_absmax = SharedMagnitudes(problem_.k, plan_.k_mean, plan.scale_k, memory.k_absmax);
 }
 
 size_t ExecutedSequence::WorkspaceBytes() const { return tare::WorkspaceBytes(plan_, problem_); }

@@ -55,6 +55,10 @@ bool HasOptionOfScales(const Rule& rule, const ModelSites&) {
   return rule.options != RuleOptions{.smooth = rule.options.smooth, .hadamard = rule.options.hadamard};
 }
 
+bool HasOptionOfOtherMaps(const Rule& rule, const ModelSites&) {
+  return rule.options != RuleOptions{.top = rule.options.top, .unnormalized = rule.options.unnormalized};
+}
+
 // One dynamic scale per token, or one static scale, fits the kernels.
 bool IsNoInputOfKernels(const Rule& rule, const ModelSites&) {
   if (rule.options.static_scale) return rule.granularity.kind != Kind::kTensor;
@@ -63,6 +67,7 @@ bool IsNoInputOfKernels(const Rule& rule, const ModelSites&) {
 
 // Scales.
 constexpr Trait kWhole = Per<Kind::kTensor, Kind::kHead>, kByChannel = Per<Kind::kChannel>,
+                kByTokens = Per<Kind::kToken, Kind::kTokens, Kind::kTokensBy8, Kind::kTokensBy4x2>,
                 kOverTokens =
                     Per<Kind::kChannel, Kind::kBlockChannel, Kind::kTokens, Kind::kTokensBy8, Kind::kTokensBy4x2>;
 
@@ -197,16 +202,18 @@ constexpr Refusal kRefusals[] = {
         kSimulate),
     Row(Use::kInput, {IsNoInputOfKernels}, "{scale}{options}", "a dynamic scale per token, or a static one per tensor",
         "linear_in=int8/token, or simulating it"),
-    Row(Use::kAttention, {kOfQk, Not<Per<Kind::kToken>>}, "{scale}", "one per token", kSimulate),
+    Row(Use::kAttention, {kOfQk, Not<kByTokens>}, "{scale}", "one per token or tokens<N>", kSimulate),
     Row(Use::kAttention, {kOfQkv, HasOptionOfScales}, "{options}", "no option but +smooth and +hadamard", kSimulate),
     Row(Use::kAttention, {kOfQkv, HasOtherCodes}, "{format}", "int8, int6 or int4", kSimulate),
-    Row(Use::kAttention, {kOfMaps, Not<Per<Kind::kBlock>>}, "{scale}", "one per block<N>", kSimulate),
+    Row(Use::kAttention, {Of<Site::kDifference>, Not<Per<Kind::kBlock>>}, "{scale}", "one per block<N>", kSimulate),
     Row(Use::kAttention, {Of<Site::kAttnLogits>, Not<Per<Kind::kRow>>}, "{scale}", "one per row", kSimulate),
-    Row(Use::kAttention, {kUnnormalized}, "+unnormalized", "maps divided by the sum of their codes", kSimulate),
-    Row(Use::kAttention, {Not<kOfQkv>, HasOption}, "{options}", "no options", kSimulate),
-    Row(Use::kAttention, {kOfMaps, HasOtherBlocks}, "blocks of {n} keys", "64 to 1024, in steps of 64", "block64"),
+    Row(Use::kAttention, {Of<Site::kProbs>, HasOptionOfOtherMaps}, "{options}", "no option but +top and +unnormalized",
+        kSimulate),
+    Row(Use::kAttention, {Of<Site::kDifference, Site::kAttnLogits>, HasOption}, "{options}", "no options", kSimulate),
+    Row(Use::kAttention, {Per<Kind::kBlock, Kind::kBlockChannel>, HasOtherBlocks}, "blocks of {n} keys",
+        "64 to 1024, in steps of 64", "{block64}"),
     Row(Use::kInParts, {kSmooth}, "+smooth", "none over a cache, as a prompt comes in parts", "it without +smooth"),
-    Row(Use::kInParts, {Of<Site::kV>, kByChannel}, "{scale}",
+    Row(Use::kInParts, {Of<Site::kV>, Per<Kind::kChannel, Kind::kHead>}, "{scale}",
         "one per block<N>.channel over a cache, as a prompt comes in parts", "block64.channel"),
 };
 
@@ -217,6 +224,7 @@ constexpr std::pair<std::string_view, Word> kWords[] = {
     {"{options}", [](const Rule& rule, const ModelSites&) { return TextOf(rule.options); }},
     {"{changes}", [](const Rule& rule, const ModelSites&) { return TextOf(Changes(rule.options)); }},
     {"{largest}", [](const Rule& rule, const ModelSites&) { return Formatted("{}", Info(rule.format).Largest()); }},
+    {"{block64}", [](const Rule& rule, const ModelSites&) { return Name(Granularity{rule.granularity.kind, kTile}); }},
     {"{n}", [](const Rule& rule, const ModelSites&) { return Formatted("{}", rule.granularity.n); }},
     {"{family}", [](const Rule&, const ModelSites& model) { return model.family; }},
     {"{why}", [](const Rule&, const ModelSites& model) { return model.no_prerotary; }},
@@ -244,7 +252,8 @@ const Refusal* RefusalOf(const Rule& rule, Use use, const ModelSites& model) {
 
 void CheckUse(const Rule& rule, Use use, const ModelSites& model) {
   if (const Refusal* const row = RefusalOf(rule, use, model))
-    RefuseRule(rule, WithWords(row->got, rule, model), WithWords(row->expected, rule, model), row->attempt);
+    RefuseRule(rule, WithWords(row->got, rule, model), WithWords(row->expected, rule, model),
+               WithWords(row->attempt, rule, model));
 }
 
 void RefuseRule(const Rule& rule, std::string_view got, std::string_view expected, std::string_view attempt) {

@@ -2,7 +2,7 @@
 // A plan resolved once for a model: for each place, the rule that applies there and, for a rule with +static, its clip.
 // The constructor refuses all that cannot be run, so the code that runs the plan needs no checks:
 //
-//   plan rule 'probs=u8/row': got a scale per row, expected one per block<N>; try simulating it
+//   plan rule 'difference=u8/row': got a scale per row, expected one per block<N>; try simulating it
 //
 // refusals.h has the refusals of what one rule combines.
 #pragma once
@@ -28,13 +28,13 @@ class ResolvedPlan;
 
 // ---- Executed attention (executed_plan.cc)
 //
-// A plan's rules for attention, in the form that the integer kernels take. They support scales per token for q and k,
-// per block and channel or per channel for v, per block for probs or difference, and per row for attn_logits, with one
-// rule per site for all heads and maps of the layer.
+// A plan's rules for attention, in the form that the integer kernels take. They support scales per token or tokens<N>
+// for q and k, per block and channel, channel or head for v, per block for difference, per block or row for probs, also
+// with +top and +unnormalized, and per row for attn_logits, with one rule per site for all heads and maps of the layer.
 //
 // ExecutedSequence takes one sequence through attention on those kernels, with the means of Q, K and V that
-// +smooth subtracts, and with rows that +hadamard rotates. Products of Q and K do not change if both are rotated; of V,
-// the outputs are rotated back.
+// +smooth subtracts, the magnitudes that tokens share, and rows that +hadamard rotates. Products of Q and K do not
+// change if both are rotated; of V, the outputs are rotated back.
 inline constexpr std::array kAttentionSites{Site::kQ,          Site::kK,     Site::kV,
                                             Site::kAttnLogits, Site::kProbs, Site::kDifference};
 
@@ -44,7 +44,8 @@ bool HasKernel(Site site);
 struct ExecutedPlan {
   AttentionPlan attention;
   std::optional<MeanOver> smooth_q = {}, smooth_k = {}, smooth_v = {};  // the plan has +smooth or +smoothall
-  std::optional<RotatedRuns> rotated_qk = {};                           // +hadamard, of q and k alike
+  Granularity scale_q = {Granularity::Kind::kToken}, scale_k = {Granularity::Kind::kToken};
+  std::optional<RotatedRuns> rotated_qk = {};  // +hadamard, of q and k alike
   std::optional<RotatedRuns> rotated_v = {};
 };
 
@@ -58,7 +59,7 @@ ExecutedPlan ExecutedPlanOfText(const std::string& where, const std::string& pla
 
 // Grows with the largest sequence, and is kept.
 struct ExecutedMemory {
-  std::vector<float> q_mean, k_mean, v_mean;
+  std::vector<float> q_mean, k_mean, v_mean, q_absmax, k_absmax;
   AlignedBuffer<float> q, k, v;  // rotated rows
 };
 

@@ -33,17 +33,17 @@ void ForRuns(const SiteBlock& block, int n, const std::function<void(const Scale
   }
 }
 
-// Rows are copied out and back. Of 8 neighbouring tokens, 8 / scales neighbours share one.
-void ForTokens(const SiteBlock& block, int64_t n, int scales, const std::function<void(const ScaleGroup&)>& body) {
+// Rows are copied out and back.
+void ForTokens(const SiteBlock& block, int64_t n, Kind kind, const std::function<void(const ScaleGroup&)>& body) {
   TARE_CHECK(block.column_step == 0);
   const auto width = static_cast<size_t>(block.first_columns);
   std::vector<float> values;
   std::vector<int64_t> rows;
   for (int64_t begin = 0; begin < block.rows; begin += n) {
-    for (int scale = 0; scale < scales; ++scale) {
+    for (int scale = 0; scale < ScalesOfTokens(kind); ++scale) {
       values.clear(), rows.clear();
       for (int64_t r = begin; r < std::min(begin + n, block.rows); ++r) {
-        if ((r - begin) % 8 * scales / 8 == scale) rows.push_back(r);
+        if (ScaleOfToken(kind, r - begin) == scale) rows.push_back(r);
       }
       for (const int64_t r : rows) values.insert(values.end(), block.Row(r).begin(), block.Row(r).end());
       if (!rows.empty()) body({.values = values, .row = rows.front()});
@@ -118,10 +118,10 @@ float DynamicClip(const Rule& rule, std::span<const float> values, float absmax)
 void ForEachGroup(const SiteBlock& block, Granularity granularity, const std::function<void(const ScaleGroup&)>& body) {
   const auto [kind, n] = granularity;
   if (kind == Kind::kChannel) return ForColumns(block, block.rows, body);
-  const int scales = ScalesOfTokens(kind);
-  if (kind == Kind::kBlockChannel || scales > 0) {
+  const bool of_tokens = ScalesOfTokens(kind) > 0;
+  if (kind == Kind::kBlockChannel || of_tokens) {
     TARE_CHECK(block.first_row % n == 0);  // blocks of tokens count from the sequence's first
-    return scales > 0 ? ForTokens(block, n, scales, body) : ForColumns(block, n, body);
+    return of_tokens ? ForTokens(block, n, kind, body) : ForColumns(block, n, body);
   }
   ForRuns(block, n, body);  // n is 0 where whole rows are groups
 }

@@ -113,9 +113,9 @@ inline constexpr auto kRuleOptions = std::to_array<RuleOption>({
     {"outliers", nullptr, "outliers1", "1 % of the values stay unchanged and out of the scale. Simulated"},
     {"static", &RuleOptions::static_scale, "", "scales per tensor, head or channel, frozen at calibration"},
     {"mse", &RuleOptions::mse, "", "clips where the squared error is least"},
-    {"top", nullptr, "top256", "what the magnitude that sets the scale becomes. Simulated"},
+    {"top", nullptr, "top256", "what the magnitude that sets the scale becomes; executed for probs"},
     {"prerotary", &RuleOptions::prerotary, "", "rounds keys before rotary position embedding"},
-    {"unnormalized", &RuleOptions::unnormalized, "", "leaves rows of probs with the sum after rounding. Simulated"},
+    {"unnormalized", &RuleOptions::unnormalized, "", "leaves rows of probs with the sum after rounding"},
 });
 
 // "+smooth+p99.9", in the order of RuleOptions.

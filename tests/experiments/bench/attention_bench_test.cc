@@ -63,6 +63,22 @@ TEST(BenchAttention, MeasuresEveryKernel) {
   SetThreads(0);
 }
 
+// A recipe has its own name; its values' scale per head is that of the floor, too.
+TEST(BenchAttention, ARecipeOfTheLiterature) {
+  for (const char* family : {"standard", "v1", "v2"}) {
+    AttentionCase c = Small("tare", family);
+    c.plan = "int-flash", c.repetitions = 1;
+    const AttentionBench bench = BenchAttention({c});
+    const AttentionResult& r = bench.results.front();
+    EXPECT_EQ(r.name, "int-flash");
+    EXPECT_EQ(r.order, "late");
+    EXPECT_GT(r.floor_rel_l2, 1e-3);
+    EXPECT_LT(r.floor_rel_l2, r.rel_l2);
+    EXPECT_LT(r.rel_l2, 0.05) << family;
+  }
+  SetThreads(0);
+}
+
 // oneDNN's kernels for a shape are compared with the rows of that shape alone; what its plans have in common is named
 // apart; int8 is offered only where its sums are right.
 TEST(BenchAttention, BaselinesOfAShape) {

@@ -112,6 +112,14 @@ INSTANTIATE_TEST_SUITE_P(
             "novels-standard",
             "q[l1]=int8/token,k[l1]=int8/token,probs[l1]=u8/block64,v[l1]=int8/channel,attn_logits[l1]=int6/row",
             kOneLayer},
+        ExecutedCase{"novels-standard", "int-flash", kAllLayers},
+        ExecutedCase{"novels-differential", "int-flash", kAllLayers},
+        ExecutedCase{"novels-differential",
+                     "q[l1]=int8/token,k[l1]=int8/token,probs[l1]=u8/row+unnormalized,v[l1]=int8/head", kOneLayer},
+        ExecutedCase{"novels-standard",
+                     "q[l1]=int6/tokens32.by8,k[l1]=int6/tokens64.by4x2+smoothall,probs[l1]=u6/block64+top40,"
+                     "v[l1]=int6/channel",
+                     kOneLayer},
         ExecutedCase{"novels-standard",
                      "q[l1]=int4/token+smooth+hadamard,k[l1]=int4/token+hadamard,probs[l1]=u8/block64,"
                      "v[l1]=int4/block64.channel+hadamard16",
@@ -325,7 +333,8 @@ TEST(PromptPlan, RefusalsNameTheRule) {
   };
   const std::string qk = "q=int8/token,k=int8/token,", v = "v=int8/block64.channel,probs=u8/block64";
   refused("q=int8/token", "plan rule 'q=int8/token': got k in f32 in layer 0");
-  refused(qk + "probs=u8/row,v=int8/channel", "plan rule 'probs=u8/row': got a scale per row");
+  refused(qk + "attn_logits=int8/head," + v, "plan rule 'attn_logits=int8/head': got a scale per head");
+  refused(qk + "probs=u8/row,v=int8/head", "plan rule 'v=int8/head': got a scale per head, expected one");
   refused(qk + "probs=u8/block64,v=int8/channel", "plan rule 'v=int8/channel': got a scale per channel, expected one");
   refused("q=int8/token+smooth,k=int8/token," + v, "plan rule 'q=int8/token+smooth': got +smooth, expected none over");
   refused(qk + v, "got rules for attention beside last=8, which moves", {.last = 8});

@@ -6,7 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
+#include <utility>
 
 #include "quant/base/message.h"
 #include "quant/format/hadamard.h"
@@ -64,6 +67,23 @@ TEST(ExecutedPlan, SmoothedQueriesAndAZeroPoint) {
   EXPECT_EQ(plan.attention.probs, Format::kU6);
 }
 
+TEST(ExecutedPlan, MapsPerRow) {
+  const ExecutedPlan recipe = Of("int-flash");
+  EXPECT_EQ(recipe.attention.prob_scale, AttentionPlan::ProbScale::kRow);
+  EXPECT_EQ(recipe.attention.top, 127);
+  EXPECT_TRUE(recipe.attention.unnormalized);
+  EXPECT_EQ(recipe.attention.v_scale, AttentionPlan::ValueScale::kHead);
+  EXPECT_EQ(recipe.attention.block, AttentionPlan{}.block);
+  const ExecutedPlan by_block = Of("q=int8/token,k=int8/token,probs=u8/row,v=int8/block128.channel+smooth");
+  EXPECT_EQ(by_block.attention.block, 128);
+  EXPECT_EQ(by_block.attention.top, 0);
+  EXPECT_FALSE(by_block.attention.unnormalized);
+  const ExecutedPlan of_tokens = Of("q=int8/tokens32.by8,k=int8/tokens64,probs=u8/block64+unnormalized,v=int8/head");
+  EXPECT_EQ(of_tokens.scale_q, (Granularity{Granularity::Kind::kTokensBy8, 32}));
+  EXPECT_EQ(of_tokens.scale_k, (Granularity{Granularity::Kind::kTokens, 64}));
+  EXPECT_EQ(of_tokens.attention.block, 64);
+}
+
 TEST(ExecutedPlan, RotationsOfQueriesAndKeysAreTheSame) {
   const std::string rest = ",probs=u8/block64,v=int4/block64.channel+hadamard16";
   const ExecutedPlan plan = Of("q=int4/token+hadamard,k=int4/token+smooth+hadamard" + rest);
@@ -79,8 +99,10 @@ TEST(ExecutedPlan, RotationsOfQueriesAndKeysAreTheSame) {
 
 TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
   const auto refused = [](const std::string& text, const std::string& rule, const char* got, const char* expected) {
-    const std::string message = Formatted("plan rule '{}': got {}, expected {}; try {}", rule, got, expected,
-                                          std::string_view(got).starts_with("blocks") ? "block64" : "simulating it");
+    const char* const attempt = !std::string_view(got).starts_with("blocks") ? "simulating it"
+                                : rule.starts_with("v")                      ? "block64.channel"
+                                                                             : "block64";
+    const std::string message = Formatted("plan rule '{}': got {}, expected {}; try {}", rule, got, expected, attempt);
     EXPECT_THAT(Call([&] { Of(text); }), ThrowsMessage<Error>(message)) << text;
   };
   const std::string k = "k=int6/token+smooth";
@@ -90,14 +112,20 @@ TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
   refused(kQk + "v=int8/channel", "q=int8/token", "probs in f32 in layer 0", all);
   refused(kQk + "probs=u8/block64", "q=int8/token", "v in f32 in layer 0", all);
   refused("q=int8/head,k=int8/token,probs=u8/block64,v=int8/channel", "q=int8/head", "a scale per head",
-          "one per token");
-  refused(kQk + "probs=u8/row,v=int8/channel", "probs=u8/row", "a scale per row", "one per block<N>");
-  refused(kQk + "probs=u8/block64+unnormalized,v=int8/channel", "probs=u8/block64+unnormalized", "+unnormalized",
-          "maps divided by the sum of their codes");
+          "one per token or tokens<N>");
+  refused(kQk + "difference=u8/row,v=int8/channel", "difference=u8/row", "a scale per row", "one per block<N>");
+  refused(kQk + "probs=u8/row+keep4+unnormalized,v=int8/channel", "probs=u8/row+keep4+unnormalized",
+          "+keep4+unnormalized", "no option but +top and +unnormalized");
+  refused(kQk + "probs=u8/row+unnormalized,v=int8/head+smooth", "v=int8/head+smooth",
+          "+smooth with +unnormalized maps, whose rows do not sum to 1", "v without it");
+  refused(kQk + "probs=u8/row,v=int8/block32.channel", "v=int8/block32.channel", "blocks of 32 keys",
+          "64 to 1024, in steps of 64");
+  refused(kQk + "probs=u8/row,v=int8/token", "v=int8/token", "a scale per token",
+          "one per head, channel or block<N>.channel");
   refused(kQk + "probs=u8/block96,v=int8/channel", "probs=u8/block96", "blocks of 96 keys",
           "64 to 1024, in steps of 64");
   refused(kQk + "probs=u8/block64,v=int8/block128.channel", "v=int8/block128.channel", "a scale per block128.channel",
-          "one per channel, or per block64.channel as in probs or difference");
+          "one per head or channel, or per block64.channel as in probs or difference");
   refused(kQk + "probs=u8/block64,v=int8/channel,attn_logits=int6/row", k,
           "+smooth with a rule for attn_logits, whose codes it would shift", "k without it");
   refused(kQk + "probs=u8/block64,v=int8/channel,attn_logits=int6/head", "attn_logits=int6/head", "a scale per head",
@@ -178,6 +206,55 @@ TEST(ExecutedSequence, RotationsSpreadOutliers) {
   const double without = RelativeError(Attended(plan, in), exact);
   plan.rotated_qk = RotatedRuns{};
   EXPECT_LT(RelativeError(Attended(plan, in), exact), 0.7 * without);
+}
+
+// Tokens that share a scale, by the formulas of the granularities, with and without a mean; 70 tokens end in a run.
+TEST(ExecutedSequence, TokensShareTheirLargestMagnitude) {
+  const auto shared = [](Granularity scale, int64_t a, int64_t b) {
+    if (a / scale.n != b / scale.n) return false;
+    a %= scale.n, b %= scale.n;
+    if (scale.kind == Granularity::Kind::kTokensBy8) return a % 8 == b % 8;
+    return scale.kind == Granularity::Kind::kTokens || a / 2 % 4 == b / 2 % 4;
+  };
+  const auto magnitudes = [&](const HeadsView<const float>& x, Granularity scale, const std::vector<float>& mean) {
+    std::vector<float> all(static_cast<size_t>(x.heads * x.tokens), 0.0f);
+    for (int h = 0; h < x.heads; ++h) {
+      for (int64_t t = 0; t < x.tokens; ++t) {
+        for (int64_t s = 0; s < x.tokens; ++s) {
+          for (int i = 0; shared(scale, t, s) && i < x.width; ++i)
+            all[h * x.tokens + t] = std::max(all[h * x.tokens + t],
+                                             std::fabs(x.Row(s, h)[i] - (mean.empty() ? 0.0f : mean[h * x.width + i])));
+        }
+      }
+    }
+    return all;
+  };
+  for (const auto& [q, k] :
+       {std::pair(Granularity{Granularity::Kind::kTokens, 128}, Granularity{Granularity::Kind::kTokens, 64}),
+        {{Granularity::Kind::kTokensBy8, 32}, {Granularity::Kind::kTokensBy4x2, 64}}}) {
+    for (const bool smooth : {false, true}) {
+      RandomAttention in({.family = HeadKind::kV1, .queries = 70, .keys = 70, .d = 18, .pad = 2});
+      ExecutedPlan plan{.attention = PlanOf(AttentionPlan::Order::kLate), .scale_q = q, .scale_k = k};
+      if (smooth) plan.smooth_k = MeanOver::kAll;
+      const std::vector<float> got = Attended(plan, in);
+      std::vector<float> mean(smooth ? static_cast<size_t>(in.problem.k.heads) * 18 : 0);
+      if (smooth) MeanOfPrefix(in.problem.k, mean.data(), 70);
+      const std::vector<float> of_q = magnitudes(in.problem.q, q, {}), of_k = magnitudes(in.problem.k, k, mean);
+      AttentionPlan kernel = plan.attention;
+      kernel.q_absmax = of_q.data(), kernel.k_absmax = of_k.data();
+      if (smooth) kernel.k_mean = mean.data();
+      EXPECT_EQ(got, Execute(kernel, in));
+    }
+  }
+}
+
+TEST(ExecutedSequence, WhereTokensShareAScaleTheNaNIsNamed) {
+  RandomAttention in({.queries = 70, .keys = 70});
+  const_cast<float*>(in.problem.k.Row(69, 1))[3] = std::nanf("");
+  const ExecutedPlan plan{.attention = PlanOf(AttentionPlan::Order::kLate),
+                          .scale_k = {Granularity::Kind::kTokens, 64}};
+  EXPECT_THAT(Call([&] { Attended(plan, in); }),
+              testing::ThrowsMessage<Error>(testing::HasSubstr("attention k: got nan at token 69, head 1, channel 3")));
 }
 
 TEST(ExecutedSequence, WidthsWithoutARotationAreRefused) {
