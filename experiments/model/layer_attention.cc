@@ -83,7 +83,7 @@ void SimulatedAttention::Run(const AttentionProblem& problem, std::span<const At
         "attention, simulated: got {} queries over {} keys, expected as many, as in a model's pass; try the queries "
         "of all tokens",
         problem.q.tokens, problem.k.tokens);
-  std::vector<SiteVisitor*> visitors{&quantizer_, &sink_};
+  std::vector<SiteVisitor*> visitors{&means_, &quantizer_, &sink_};
   visitors.insert(visitors.end(), observers.begin(), observers.end());
   const TokenBatch batch{.tokens = {}, .sequences = {sequences.begin(), sequences.end()}, .caches = {}};
   for (SiteVisitor* v : visitors) v->BeginBatch(std::ssize(sequences));

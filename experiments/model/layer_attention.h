@@ -11,6 +11,7 @@
 #include "experiments/model/attention/float_attention.h"
 #include "experiments/plan/model_sites.h"
 #include "experiments/plan/resolved_plan.h"
+#include "experiments/plan/simulated/query_means.h"
 #include "experiments/plan/simulated/simulated_quantizer.h"
 #include "kernels/attention/heads.h"
 #include "quant/base/aligned.h"
@@ -40,6 +41,7 @@ class SimulatedAttention {
 
  private:
   const ResolvedPlan plan_;
+  QueryMeans means_{plan_};
   SimulatedQuantizer quantizer_{plan_};
   ZeroSink sink_{plan_.plan()};
   AlignedBuffer<float> q_, k_, v_;  // copies, which the plan changes

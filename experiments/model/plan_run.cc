@@ -130,6 +130,7 @@ PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const St
     : resolved_(std::move(plan), model, carrying, statics),
       cache_(CachePlanOf(resolved_.plan(), cache)),
       sites_(model),
+      means_(resolved_),
       quantizer_(resolved_),
       sink_(resolved_.plan()) {
   if (cache_) {
@@ -145,7 +146,7 @@ PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const St
       }
     }
   }
-  if (carrying == Carrying::kSimulated && !resolved_.plan().empty()) visitors_ = {&quantizer_, &sink_};
+  if (carrying == Carrying::kSimulated && !resolved_.plan().empty()) visitors_ = {&means_, &quantizer_, &sink_};
 }
 
 PlanRun::PlanRun(PromptPlan plan, const ModelSites& model, const CachePlan& cache)

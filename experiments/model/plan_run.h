@@ -14,6 +14,7 @@
 #include "experiments/plan/model_sites.h"
 #include "experiments/plan/plan_report.h"
 #include "experiments/plan/resolved_plan.h"
+#include "experiments/plan/simulated/query_means.h"
 #include "experiments/plan/simulated/simulated_quantizer.h"
 
 namespace tare {
@@ -75,6 +76,7 @@ class PlanRun {
   KeptStreams* streams_ = nullptr;
   std::optional<CachePlan> cache_;
   ModelSites sites_;
+  QueryMeans means_;
   SimulatedQuantizer quantizer_;
   ZeroSink sink_;
   std::vector<SiteVisitor*> visitors_;

@@ -109,7 +109,7 @@ bool SiteSelection::Admits(const SiteKey& key) const {
 
 bool MeasuredFormat::SpansRows(Site site) const {
   const Kind kind = granularity.kind;
-  if (IsTwoLevel(format.scale)) return site != Site::kProbs && site != Site::kDifference;
+  if (NeedsTensor(format.scale)) return site != Site::kProbs && site != Site::kDifference;
   return kind == Kind::kTensor || kind == Kind::kHead || (kind == Kind::kChannel && !IsWeight(site));
 }
 

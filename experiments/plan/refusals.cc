@@ -156,7 +156,7 @@ constexpr Refusal kRefusals[] = {
     // Scales of keys and values with an offset follow from both ends of the values at hand.
     Row(Use::kAny, {HasEnds, IsOfValues, IsStaticOrHasPercentileOrTop}, "{format} with +static, +p or +top",
         "ends of the values themselves, or +mse", "it without this option"),
-    Row(Use::kAny, {HasEnds, IsOfValues, kWhole}, "{format} with {scale}", kPart, "token"),
+    Row(Use::kAny, {Covers<CodeRange::kMin>, IsOfValues, kWhole}, "{format} with {scale}", kPart, "token"),
     Row(Use::kAny, {kOfCaches, Per<Kind::kTensor>, HasGroups, Not<kStatic>}, "{scale}",
         "one per token, or a static one: later tokens are not known yet", "tensor+static"),
     Row(Use::kAny, {Covers<CodeRange::kMin>, IsOfValues, kOverTokens, kKeep},

@@ -112,6 +112,7 @@ std::string StoredText(const StoredWeight& stored) {
 // Whether a scale belongs to one token, row or group, regardless of other rows.
 bool IsByRow(const Rule& rule) {
   const Kind kind = rule.granularity.kind;
+  if (rule.sites.front() == Site::kProbs) return true;
   return kind == Kind::kRow || kind == Kind::kToken || kind == Kind::kHeads || kind == Kind::kGroup ||
          kind == Kind::kBlock || rule.options.static_scale;
 }
@@ -246,13 +247,15 @@ void CheckDecodes(const ResolvedPlan& plan) {
 bool NeedsSurvey(const Rule& rule) {
   const Kind kind = rule.granularity.kind;
   if (HasTensorScale(rule)) return true;
+  if (rule.sites.front() == Site::kProbs) return false;
   const bool of_blocks = kind == Kind::kTensor || kind == Kind::kHead || kind == Kind::kHeads;
   return rule.format != Format::kF32 && of_blocks && !rule.options.static_scale;
 }
 
 bool HasTensorScale(const Rule& rule) {
   const Site site = rule.sites.front();
-  return IsTwoLevel(rule.format.scale) && site != Site::kProbs && site != Site::kDifference;
+  return NeedsTensor(rule.format.scale) && rule.granularity.kind != Kind::kRow && site != Site::kProbs &&
+         site != Site::kDifference;
 }
 
 bool HasZeroPoint(const Rule& rule) {

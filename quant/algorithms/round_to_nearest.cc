@@ -76,6 +76,22 @@ float FourOrSix(const float* values, int64_t n, const Format& format, float clip
   return error_of(1.5f * clip) < error_of(clip) ? 1.5f * clip : clip;
 }
 
+void RoundInBlocksOfRow(std::span<float> row, const Format& format) {
+  const FormatInfo& info = Info(format);
+  const float absmax = AbsMax(row), of_row = TensorScale(absmax, info.grid, format.scale);
+  if (absmax < kSmallestAbsmax) {
+    std::ranges::fill(row, 0.0f);
+    return;
+  }
+  const auto block = static_cast<size_t>(info.block);
+  for (size_t begin = 0; begin < row.size(); begin += block) {
+    const std::span<float> values = row.subspan(begin, std::min(block, row.size() - begin));
+    const Scale exact = ScaleTo(info.grid.largest, AbsMax(values));
+    const float read = Nearest(exact.scale / of_row, kE4M3) * of_row;
+    for (float& x : values) x = Nearest(x * exact.inv, info.grid) * read;
+  }
+}
+
 Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice choice, float tensor_absmax,
                 const float* importance) {
   const FormatInfo& info = Info(format);

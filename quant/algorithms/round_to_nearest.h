@@ -12,10 +12,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {
+
+// Rounds a row of NVFP4 by two levels of its own: t = the row's absmax / (448 L), L the grid's largest value. A block's
+// codes are those of its exact scale a = absmax / L, and what they stand for that of E4M3(a / t) t, which is 0 below
+// 2^-10: SageAttention 3's probabilities (thu-ml/SageAttention d1a57a5, softmax_fused.h). Values are finite.
+void RoundInBlocksOfRow(std::span<float> row, const Format& format);
 
 // Reads one row of a matrix.
 using ReadRow = std::function<void(int64_t row, float* values)>;

@@ -24,6 +24,7 @@ constexpr auto kScaleWords = std::to_array<ScaleWord>({
     {":even", ScaleType::kE8M0Floor, ScaleType::kE8M0Even},
     {":256", ScaleType::kTwoLevel, ScaleType::kTwoLevel256},
     {":4over6", ScaleType::kTwoLevel, ScaleType::kFourOverSix},
+    {":t1", ScaleType::kTwoLevel, ScaleType::kTwoLevelOne},
     {":floor", ScaleType::kF32, ScaleType::kE8M0Floor},
     {":ceil", ScaleType::kF32, ScaleType::kE8M0Ceil},
     {":rceil", ScaleType::kF32, ScaleType::kE8M0Rceil},

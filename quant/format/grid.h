@@ -36,9 +36,10 @@
 // E4M3 with an f32 per tensor (NVFP4): t = T / (448 L) for the tensor's largest magnitude T; the block's scale is a / L
 // / t, rounded to the nearest E4M3 value, at least 2^-9; scale = block * t. With 256 instead of 448, the largest block
 // scale, 256, times 6 / 4 is still an E4M3 value. "Four over six" takes that scale, whose largest code 4 stands for a,
-// for the blocks that lose less by it (FourOrSix, quant/algorithms/round_to_nearest.h). Sources: OCP MX 1.0, 6.3; the
-// rules' names are torchao's; Alvarez et al., Introducing NVFP4, NVIDIA 2025; Cook et al., arXiv 2512.02010, and
-// mit-han-lab/fouroversix dadfad6, reference.py.
+// for the blocks that lose less by it (FourOrSix, quant/algorithms/round_to_nearest.h). SageAttention 3 has t = 1, and
+// block scales below 2^-10 become 0, as then do the values. Sources: OCP MX 1.0, 6.3; the rules' names are
+// torchao's; Alvarez et al., Introducing NVFP4, NVIDIA 2025; Cook et al., arXiv 2512.02010, and mit-han-lab/fouroversix
+// dadfad6, reference.py; thu-ml/SageAttention d1a57a5, fp4_quantization_4d.cu.
 #pragma once
 
 #include <algorithm>
@@ -180,10 +181,13 @@ enum class ScaleType : uint8_t {
   kE8M0Even,
   kTwoLevel,
   kTwoLevel256,
-  kFourOverSix
+  kFourOverSix,
+  kTwoLevelOne  // t = 1
 };
 
 constexpr bool IsTwoLevel(ScaleType type) { return type >= ScaleType::kTwoLevel; }
+// Whether a block's scale depends on its tensor's largest magnitude.
+constexpr bool NeedsTensor(ScaleType type) { return IsTwoLevel(type) && type != ScaleType::kTwoLevelOne; }
 
 // absmax > 0, finite. The result is -127 to 127.
 inline int E8M0Exponent(float absmax, const Grid& grid, ScaleType rule) {
@@ -207,6 +211,7 @@ inline float PowerOfTwo(int exponent) {
 
 // t, the scale per tensor of two-level scales.
 inline float TensorScale(float tensor_absmax, const Grid& grid, ScaleType type) {
+  if (type == ScaleType::kTwoLevelOne) return 1.0f;
   return tensor_absmax / ((type == ScaleType::kTwoLevel ? kE4M3.largest : 256.0f) * grid.largest);
 }
 
@@ -215,13 +220,15 @@ struct TwoLevels {
   float of_block, of_tensor;
 
   float Scale() const { return of_block * of_tensor; }
-  float Inverse() const { return 1.0f / of_tensor / of_block; }  // in torchao's order, for equal codes and ties
+  // In torchao's order, for equal codes and ties.
+  float Inverse() const { return of_block == 0 ? 0.0f : 1.0f / of_tensor / of_block; }
 };
 
 // Both magnitudes > 0.
 inline TwoLevels TwoLevelsOf(float absmax, float tensor_absmax, const Grid& grid, ScaleType type) {
   const float of_tensor = TensorScale(tensor_absmax, grid, type);
-  return {std::max(Nearest(absmax / grid.largest / of_tensor, kE4M3), 0x1p-9f), of_tensor};
+  const float least = type == ScaleType::kTwoLevelOne ? 0.0f : 0x1p-9f;
+  return {std::max(Nearest(absmax / grid.largest / of_tensor, kE4M3), least), of_tensor};
 }
 
 // ---- Lists of values, of which a format's grid may consist, with an f32 scale for the values that the plan names:

@@ -39,6 +39,9 @@ struct SiteBlock {
   int64_t stride = 0;
   // In probs of a head with a learned sink, the sink's shares [rows]: 1 less the row's sum; null: no sink.
   const float* sink_shares = nullptr;
+  // In attn_logits, the head of k, and what products of its keys and the queries are multiplied by.
+  int key_head = 0;
+  float scale = 1.0f;
 
   SiteKey key() const { return {site, layer, head, map}; }
   int64_t Columns(int64_t r) const { return first_columns + r * column_step; }

@@ -210,6 +210,11 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
     options.keep = ParseNumber<int>(number).value_or(0);
     if (options.keep < 1 || options.keep > kMaxIndex || before.keep != 0)
       Refuse(at, Formatted("one number of keys from 1 to {}: keep4", kMaxIndex));
+  } else if (name == "smooth" && !number.empty() && HasWord(site_class.options, "smooth<N>")) {
+    options.smooth = MeanOver::kEach;
+    options.smooth_each = ParseNumber<int>(number).value_or(0);
+    if (options.smooth_each < 2 || options.smooth_each > kMaxIndex || before.smooth)
+      Refuse(at, Formatted("one smooth, or with a number of queries from 2 to {}: smooth128", kMaxIndex));
   } else if (name == "hadamard") {
     if (before.hadamard) Refuse(at, "each option once");
     options.hadamard = RotatedRuns{number.empty() ? 0 : ParseNumber<int>(number).value_or(-1)};
@@ -271,8 +276,16 @@ Rule Parser::ParseRule() {
   rule.format = ParseRuleFormat(site_class);
   if (const int block = Info(rule.format).block; block > 0) {
     rule.granularity = site_class.InnerBlock(block);
-    if (Take('/'))
-      RefuseAt(pos_ - 1, Formatted("got a granularity, but {} has blocks of {}", Name(rule.format), block));
+    if (Take('/')) {
+      const size_t slash = pos_ - 1;
+      const Granularity of_row{Granularity::Kind::kRow};
+      const bool takes_rows =
+          rule.format.scale == ScaleType::kTwoLevel && std::ranges::contains(site_class.granularities, of_row.kind);
+      if (!takes_rows || ParseGranularity(Word()) != of_row)
+        RefuseAt(slash, Formatted("got a granularity, but {} has blocks of {}{}", Name(rule.format), block,
+                                  takes_rows ? "; expected row, or none" : ""));
+      rule.granularity = of_row;
+    }
   } else if (HasCodes(rule.format)) {
     constexpr Granularity::Kind kUsual[] = {Granularity::Kind::kToken, Granularity::Kind::kRow,
                                             Granularity::Kind::kChannel, Granularity::Kind::kTensor};

@@ -7,14 +7,14 @@
 //                                                      attn_logits, and those of caches
 //            | site [selector] "=" format "/" granularity {"+" option}
 //            | site [selector] "=" format {"+" option}     of formats with their own blocks, mxfp4, nvfp4 (no clip),
-//                                                      and of bf16, which has no scale
+//                                                      and of bf16, which has no scale; nvfp4/row has an f32 per row
 //   format   = a name of format.h | "grid(" value {" " value} ")"
 //   selector = "[" item {"," item} "]"            item = l, h, m or e with a number or a range a-b: [l0-3,h2,m1]
 //   option   = full | zero | min | mean                another range of codes (CodeRange), for integers of weights, k
 //              and v, and mean for normal4 to normal1 and lists of k and v; at most one. It becomes part of the
 //              rule's format
-//            | smooth | smoothall | hadamard[<n>] | sketch | maxshift | sink | keep<n> | outliers<percent> | static
-//            | p<percent> | mse | top<value> | prerotary | unnormalized
+//            | smooth[<n>] | smoothall | hadamard[<n>] | sketch | maxshift | sink | keep<n> | outliers<percent>
+//            | static | p<percent> | mse | top<value> | prerotary | unnormalized
 //
 // Layers, heads and experts count from 0, maps are 1 and 2. Blanks around tokens are ignored. A selector may use only
 // dimensions that the site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the
@@ -65,11 +65,13 @@ struct Selector {
   friend bool operator==(const Selector&, const Selector&) = default;
 };
 
-// Tokens whose mean is subtracted before rounding: the sequence's first (kSmoothingTokens), or all of them.
-enum class MeanOver : uint8_t { kFirst, kAll };
+// Tokens whose mean is subtracted before rounding: the sequence's first (kSmoothingTokens), all of them, or each run of
+// so many queries, whose mean times the unrounded keys is added to logits.
+enum class MeanOver : uint8_t { kFirst, kAll, kEach };
 
 struct RuleOptions {
   std::optional<MeanOver> smooth;       // "smooth", "smoothall": subtract a constant vector
+  int smooth_each = 0;                  // "smooth128", with kEach: the queries of one mean
   std::optional<RotatedRuns> hadamard;  // "hadamard", "hadamard16": rotate channels, all or in runs
   bool sketch = false;                  // one more bit per channel: signs of what rounding left, projected
   bool max_shift = false;               // "maxshift": subtract the row's maximum
@@ -103,6 +105,7 @@ inline constexpr auto kRuleOptions = std::to_array<RuleOption>({
     {"min", nullptr, "", "a minimum beside each scale"},
     {"mean", nullptr, "", "rounds about the mean of what shares the scale, and stores it"},
     {"smooth", nullptr, "", "subtracts the mean vector before rounding and adds it back"},
+    {"smooth<N>", nullptr, "smooth128", "subtracts means of 128 queries, whose products with `k` are exact. Simulated"},
     {"smoothall", nullptr, "", "`smooth` by the mean of all tokens"},
     {"sketch", &RuleOptions::sketch, "", "one more bit per channel of keys. Simulated"},
     {"maxshift", &RuleOptions::max_shift, "", "rounds logits minus the largest of their row"},

@@ -66,13 +66,15 @@ std::string GridOfFile(const std::string& path) {
 
 std::string TextOf(Format format, Granularity granularity) {
   const std::string name = Name(format), base = Name(WithRange(format, CodeRange::kOwn));
-  const std::string shared = HasCodes(format) && Info(format).block == 0 ? "/" + Name(granularity) : "";
+  const bool is_shared = Info(format).block == 0 || granularity.kind == Granularity::Kind::kRow;
+  const std::string shared = HasCodes(format) && is_shared ? "/" + Name(granularity) : "";
   return Formatted("{}{}{}", base, shared, name.substr(base.size()));
 }
 
 std::string TextOf(const RuleOptions& options) {
   std::string text;
-  if (options.smooth) text += *options.smooth == MeanOver::kFirst ? "+smooth" : "+smoothall";
+  if (options.smooth) text += *options.smooth == MeanOver::kAll ? "+smoothall" : "+smooth";
+  if (options.smooth_each > 0) text += Formatted("{}", options.smooth_each);
   if (options.hadamard) text += "+hadamard";
   if (options.hadamard && options.hadamard->channels > 0) text += Formatted("{}", options.hadamard->channels);
   if (options.sketch) text += "+sketch";

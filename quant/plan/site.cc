@@ -36,7 +36,8 @@ constexpr Kind kOfKeysAndValues[] = {Kind::kTensor,  Kind::kHead,         Kind::
                                      Kind::kChannel, Kind::kBlockChannel, Kind::kGroup,
                                      Kind::kTokens,  Kind::kTokensBy8,    Kind::kTokensBy4x2};
 constexpr Kind kOfScores[] = {Kind::kTensor, Kind::kHead, Kind::kRow};
-constexpr Kind kOfMaps[] = {Kind::kRow, Kind::kBlock};
+constexpr Kind kOfProbs[] = {Kind::kRow, Kind::kBlock, Kind::kTensor};
+constexpr Kind kOfDifferences[] = {Kind::kRow, Kind::kBlock};
 constexpr Kind kOfCachedKeys[] = {Kind::kToken, Kind::kChannel, Kind::kBlockChannel, Kind::kTensor};
 constexpr Kind kOfCachedValues[] = {Kind::kToken, Kind::kChannel, Kind::kGroup, Kind::kTensor};
 
@@ -56,12 +57,13 @@ constexpr SiteClass kProjWeight{"weights", "l", kOfWeight, "full zero min hadama
 constexpr SiteClass kExpertWeight{"weights", "le", kOfWeight, "full zero min hadamard mse", kWeights};
 constexpr SiteClass kOuterHidden{"streams", "", kOfHidden, "hadamard static p mse", kSigned};
 constexpr SiteClass kLayerHidden{"streams", "l", kOfHidden, "hadamard static p mse", kSigned};
-constexpr SiteClass kNormedQueryKey{"by head", "lhm", kOfHead, "static p mse", kSigned};
+constexpr SiteClass kNormedQueryKey{"by head", "lhm", kOfHead, "zero static p mse", kSigned};
 constexpr SiteClass kHeadSigmoid{"gates", "lh", kOfHeadSigmoid, "static p mse", kUnsigned};
 
 constexpr SiteClass kVocabularyWeight{"weights", "", kOfWeight, "full zero min hadamard mse", kWeights};
 constexpr SiteClass kChosenHidden{"streams", "lh", kOfHidden, "hadamard static p mse", kSigned};
-constexpr SiteClass kQueries{"queries", "lhm", kOfQueries, "smooth smoothall hadamard static p mse top", kSigned};
+constexpr SiteClass kQueries{"queries", "lhm", kOfQueries, "zero smooth smooth<N> smoothall hadamard static p mse top",
+                             kSigned};
 constexpr SiteClass kKeys{
     "keys", "lhm", kOfKeysAndValues,
     "full zero min mean smooth smoothall hadamard sketch keep outliers static p mse top prerotary", kKeysAndValues};
@@ -73,9 +75,9 @@ constexpr SiteClass kValues{"values",
                             "",
                             true};
 constexpr SiteClass kScores{"logits", "lhm", kOfScores, "maxshift sink keep static p mse", kSigned, "sink"};
-constexpr SiteClass kLateMaps{"maps", "lhm", kOfMaps, "keep top unnormalized", kUnsigned};
-constexpr SiteClass kEarlyMaps{"differences", "lh", kOfMaps, "keep p mse", kEither};
-constexpr SiteClass kHeadOutputs{"by head", "lh", kOfHead, "static p mse", kSigned};
+constexpr SiteClass kLateMaps{"maps", "lhm", kOfProbs, "keep top unnormalized", kUnsigned};
+constexpr SiteClass kEarlyMaps{"differences", "lh", kOfDifferences, "keep p mse", kEither};
+constexpr SiteClass kHeadOutputs{"by head", "lh", kOfHead, "zero static p mse", kSigned};
 constexpr SiteClass kCachedKeys{
     "cached keys", "l", kOfCachedKeys, "full zero min mean hadamard static prerotary", kCached, "hadamard prerotary"};
 constexpr SiteClass kCachedValues{"cached values", "l",       kOfCachedValues, "full zero min mean hadamard static",

@@ -165,8 +165,11 @@ class TaskRun {
 
   SiteBlock MapOf(Site site, const ShownRows& rows) const {
     SiteBlock map = BlockOf(site, rows);
-    map.head = piece_.heads[static_cast<size_t>(block_.head)].Q(rows.map);
+    const OutputHead& head = piece_.heads[static_cast<size_t>(block_.head)];
+    map.head = head.Q(rows.map);
     map.map = rows.map + 1;
+    map.key_head = head.K(rows.map);
+    map.scale = piece_.scale;
     return map;
   }
 

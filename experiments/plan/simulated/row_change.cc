@@ -4,7 +4,8 @@
 //   maxshift   subtracts the row's largest logit: softmax is unaffected, and the most important values are near 0
 //   keep<n>    leaves the first n keys (columns of maps and logits, tokens of k and v) unchanged and out of the scales,
 //              because attention sinks are among them
-//   smooth     subtracts the mean of each channel over the sequence's first tokens, or all (smoothall)
+//   smooth     subtracts the mean of each channel over the sequence's first tokens, or all (smoothall); smooth128 that
+//              of each run of queries, which stays subtracted (query_means.h)
 //   prerotary  of keys: takes rotary positions off (KVQuant, arXiv 2401.18079: channels are alike then)
 //   hadamard   rotates a row's channels, of q, k and v those of a head (quant/format/hadamard.h): q and k by the same
 //              matrix, like weights and their inputs, so that products do not change; v is rotated back where attention
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/plan/simulated/query_means.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"
@@ -25,8 +27,10 @@ namespace {
 bool RowsAreKeys(Site site) { return site == Site::kK || site == Site::kV; }
 
 // Empty without +smooth.
-std::vector<float> MeanOfRows(const SiteBlock& block, const std::optional<MeanOver>& over) {
+std::vector<float> MeanOfRows(const SiteBlock& block, const RuleOptions& options) {
+  const std::optional<MeanOver>& over = options.smooth;
   if (!over) return {};
+  if (*over == MeanOver::kEach) return MeansOfRuns(block, options.smooth_each);
   TARE_CHECK(block.first_row == 0);  // all tokens of the sequence
   std::vector<float> mean(static_cast<size_t>(block.first_columns));
   MeanOfPrefix(
@@ -43,7 +47,8 @@ RowChange::RowChange(const RuleOptions& options, const SiteBlock& block, const K
       keep_(options.keep),
       rotation_(options.Rotation(block.first_columns)),
       rotary_(rotary),
-      mean_(MeanOfRows(block, options.smooth)) {
+      mean_of_(options.smooth_each),
+      mean_(MeanOfRows(block, options)) {
   if (Any()) made_.resize(static_cast<size_t>(block.rows));
 }
 
@@ -61,7 +66,7 @@ void RowChange::Make(int64_t r, std::span<float> row) {
     made.shift = std::ranges::max(row);
     for (float& x : row) x -= made.shift;
   }
-  SubtractScaled(row.data(), mean_.data(), 1.0f, mean_.size());
+  if (!mean_.empty()) SubtractScaled(row.data(), MeanAt(r), 1.0f, row.size());
   std::ranges::fill(kept, 0.0f);  // which widens no scale
   if (rotary_) rotary_->TurnBack(row.data(), block_.first_row + r);
   if (rotation_) rotation_->Rotate(row.data(), row.data());
@@ -71,7 +76,7 @@ void RowChange::Undo(int64_t r, std::span<float> row) const {
   const Made& made = made_[static_cast<size_t>(r)];
   if (rotation_) rotation_->RotateBack(row.data(), row.data());
   if (rotary_) rotary_->Turn(row.data(), block_.first_row + r);
-  SubtractScaled(row.data(), mean_.data(), -1.0f, mean_.size());
+  if (!mean_.empty() && mean_of_ == 0) SubtractScaled(row.data(), MeanAt(r), -1.0f, row.size());
   for (float& x : row) x += made.shift;
   std::ranges::copy(made.kept, row.begin());
 }

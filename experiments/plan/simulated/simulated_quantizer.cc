@@ -112,34 +112,43 @@ RowChange SimulatedQuantizer::ChangeOf(const Rule& rule, const SiteBlock& block)
 void SimulatedQuantizer::Survey(const SiteBlock& block, int) {
   const Rule* rule = plan_.RuleAt(block.key());
   if (rule == nullptr || !tare::NeedsSurvey(*rule)) return;
-  float absmax = 0;
+  float absmax = 0, least = 0, most = 0;
   std::vector<float> of_rows;
   RowChange change = ChangeOf(*rule, block);
   std::vector<float> changed;
   for (int64_t r = 0; r < block.rows; ++r) {
-    float of_row = CheckedAbsmax(block, block.Row(r), r, 0);
+    std::span<float> row = block.Row(r);
+    float of_row = CheckedAbsmax(block, row, r, 0);
     if (change.Any()) {
-      changed.assign(block.Row(r).begin(), block.Row(r).end());
+      changed.assign(row.begin(), row.end());
       change.Make(r, changed);
-      of_row = AbsMax(changed.data(), changed.size());
+      row = changed;
+      of_row = AbsMax(row.data(), row.size());
     }
     of_rows.push_back(of_row);
     absmax = std::max(absmax, of_row);
+    if (!HasOffset(rule->format) || row.empty()) continue;
+    least = std::min(least, std::ranges::min(row)), most = std::max(most, std::ranges::max(row));
   }
   const Granularity::Kind kind = WideKind(*rule);
-  maxima_.Add(PlaceOf(block, kind, rule), kind == Granularity::Kind::kHeads ? of_rows : std::vector{absmax});
+  maxima_.Add(PlaceOf(block, kind, rule), kind == Granularity::Kind::kHeads ? of_rows
+                                          : HasOffset(rule->format)         ? std::vector{most, -least}
+                                                                            : std::vector{absmax});
 }
 
 void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
   const bool zero_point = HasZeroPoint(rule), two_levels = HasTensorScale(rule);
-  const bool surveyed = tare::NeedsSurvey(rule) && !two_levels;
+  const bool surveyed = tare::NeedsSurvey(rule) && !two_levels, by_ends = surveyed && HasOffset(rule.format);
+  const bool in_rows = Info(rule.format).block > 0 && rule.granularity.kind == Granularity::Kind::kRow;
   // Where blocks have scales of their own beside it.
   const float of_tensor = two_levels ? maxima_.At(PlaceOf(block, WideKind(rule), &rule)).front() : 1.0f;
   const bool by_heads = rule.granularity.kind == Granularity::Kind::kHeads;
-  std::vector<float> known;  // clips: one, or one per channel or row; none: of the values at hand
+  // Clips: one, or one per channel or row; or what lies farthest above and below 0; none: of the values at hand.
+  std::vector<float> known;
+  if (block.site == Site::kProbs && rule.granularity.kind == Granularity::Kind::kTensor) known = {1.0f};
   if (rule.options.static_scale) known = plan_.ClipAt(block.key());
   if (surveyed) known = maxima_.At(PlaceOf(block, rule.granularity.kind, &rule));
-  if (known.size() > 1 && !by_heads && std::ssize(known) != block.first_columns)
+  if (known.size() > 1 && !by_heads && !by_ends && std::ssize(known) != block.first_columns)
     Fail("{}: got {} static scales, expected one, or one for each of {} channels; try tare stats again",
          TextOf(block.key()), known.size(), block.first_columns);
   const bool by_channel = rule.granularity.kind == Granularity::Kind::kChannel;
@@ -151,6 +160,11 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
     const float absmax =
         surveyed ? known[known.size() == 1 ? 0 : at] : CheckedAbsmax(block, values, group.row, group.row_step);
     if (zero_point) return QuantizeWithZeroPoint(values, rule.format);
+    if (in_rows) return RoundInBlocksOfRow(values, rule.format);
+    if (by_ends) {
+      const float ends[] = {-known[1], known[0]};
+      return RoundBy(block, group, rule, std::max(known[0], known[1]), ends, of_tensor, see_group_);
+    }
     if (rule.options.outliers) return QuantizeOthers(block, group, rule, of_tensor, see_group_);
     const float clip = known.empty()       ? DynamicClip(rule, values, absmax)
                        : known.size() == 1 ? known.front()

@@ -3,7 +3,8 @@
 // uses them. Scales are dynamic, absmax (or a clip: +p99.9, +mse) over the unmasked values of one sequence that share
 // one by the granularity, or static (+static: tensor, head, channel), from a statistics file:
 //
-//   tensor             all heads (or all channels) of the layer that the rule selects, separately for each site
+//   tensor             all heads (or all channels) of the layer that the rule selects, separately for each site; for
+//                      probs, a largest value of 1
 //   head               one head
 //   row, token         one row
 //   heads              one row of all heads that the rule selects
@@ -14,18 +15,19 @@
 //   block<N>.channel   N tokens of one channel
 //
 // Formats with their own blocks (mxfp4, nvfp4) place them along the dimension that the next product sums over: keys of
-// a row, tokens of one channel of v, else channels of a row; the last block may be short.
+// a row, tokens of one channel of v, else channels of a row; the last block may be short. nvfp4/row has an f32 per row
+// besides (RoundInBlocksOfRow).
 //
 // probs are divided by the sum of their row's dequantized codes, as integer kernels divide after P x V
 // (tests/support/quantized_reference.cc), where a learned sink's share, not rounded, belongs to the sum; with
 // +unnormalized the row keeps the sum that rounding left. A difference in u8, u6 or u4 has a zero point
-// (quant/format/round.h), and so have keys and values with +zero. +outliers (k, v) leaves some values
+// (quant/format/round.h), and so has what +zero is for. +outliers (k, v) leaves some values
 // of a group unchanged (shared_scales.h); +sketch (k) adds what a row's signs tell of its error
 // (quant/format/hadamard.h), where +hadamard has rotated it. +smooth (q, k, v) subtracts the mean of each channel
 // over the sequence's first tokens (kSmoothingTokens), +smoothall over all of them, before quantizing and adds it back
-// after. +top<X> makes the largest magnitude X instead of the format's largest value. The scales for
-// attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say
-// which it used.
+// after; +smooth<N> (q) is in query_means.h. +top<X> makes the largest magnitude X instead of the format's largest
+// value. The scales for attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure
+// 8), which does not say which it used.
 #pragma once
 
 #include <cstdint>
@@ -64,13 +66,17 @@ class RowChange {
     std::vector<float> kept;
   };
   size_t Kept(int64_t r, size_t columns) const;
+  const float* MeanAt(int64_t r) const {
+    return mean_.data() + (mean_of_ == 0 ? 0 : r / mean_of_ * block_.first_columns);
+  }
 
   const SiteBlock& block_;
   bool max_shift_;
   int keep_;
   const Hadamard* rotation_;  // null: none
   const KeyRotary* rotary_;   // null: none
-  std::vector<float> mean_;   // per column; empty without +smooth
+  int mean_of_;               // rows that have one mean; 0: all
+  std::vector<float> mean_;   // [means][columns]; empty without +smooth
   std::vector<Made> made_;    // per row
 };
 

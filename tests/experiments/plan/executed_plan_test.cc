@@ -132,6 +132,8 @@ TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
           "one per row");
   refused("q=int8/token+p99,k=int8/token,probs=u8/block64,v=int8/channel", "q=int8/token+p99", "+p99",
           "no option but +smooth and +hadamard");
+  refused("q=int8/token+smooth128,k=int8/token,probs=u8/block64,v=int8/channel", "q=int8/token+smooth128", "+smooth128",
+          "no option but +smooth and +hadamard");
   refused(kQk + "difference=int8/block64+mse,v=int8/channel", "difference=int8/block64+mse", "+mse", "no options");
   refused(kQk + "probs=u8/block64,v=int8/channel,q[h1]=int4/token", "q[h1]=int4/token",
           "a rule for some heads or maps of layer 0", "one for all of them");

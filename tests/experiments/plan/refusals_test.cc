@@ -29,11 +29,12 @@ std::vector<std::string> OptionsOf(const SiteClass& site_class) {
   std::vector<std::string> options;
   std::istringstream words{std::string(site_class.options)};
   for (std::string word; words >> word;)
-    options.push_back("+" + (word == "keep"       ? "keep4"
-                             : word == "p"        ? "p99.9"
-                             : word == "outliers" ? "outliers1"
-                             : word == "top"      ? "top1"
-                                                  : word));
+    options.push_back("+" + (word == "keep"        ? "keep4"
+                             : word == "p"         ? "p99.9"
+                             : word == "outliers"  ? "outliers1"
+                             : word == "top"       ? "top1"
+                             : word == "smooth<N>" ? "smooth8"
+                                                   : word));
   return options;
 }
 
@@ -107,12 +108,13 @@ TEST(Refusals, PairsOfOptions) {
       }
     }
   }
-  EXPECT_THAT(pairs, testing::ElementsAre(
-                         "+full+min", "+full+zero", "+hadamard+static", "+keep4+static", "+maxshift+static",
-                         "+min+keep4", "+min+p99.9", "+min+static", "+min+top1", "+mse+top1", "+outliers1+static",
-                         "+p99.9+mse", "+sketch+outliers1", "+smooth+prerotary", "+smooth+smoothall", "+smooth+static",
-                         "+smoothall+prerotary", "+smoothall+static", "+static+mse", "+static+p99.9",
-                         "+static+prerotary", "+zero+min", "+zero+p99.9", "+zero+static", "+zero+top1"));
+  EXPECT_THAT(pairs, testing::ElementsAre("+full+min", "+full+zero", "+hadamard+static", "+keep4+static",
+                                          "+maxshift+static", "+min+keep4", "+min+p99.9", "+min+static", "+min+top1",
+                                          "+mse+top1", "+outliers1+static", "+p99.9+mse", "+sketch+outliers1",
+                                          "+smooth+prerotary", "+smooth+smooth8", "+smooth+smoothall", "+smooth+static",
+                                          "+smooth8+smoothall", "+smooth8+static", "+smoothall+prerotary",
+                                          "+smoothall+static", "+static+mse", "+static+p99.9", "+static+prerotary",
+                                          "+zero+min", "+zero+p99.9", "+zero+static", "+zero+top1"));
 }
 
 }  // namespace

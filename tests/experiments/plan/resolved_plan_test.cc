@@ -189,6 +189,13 @@ TEST(ResolvedPlan, RulesThatNothingCarriesOut) {
                    "it without +static"},
            Refusal{"v=int8/channel+static+mse", "v=int8/channel+static+mse", "a clip with static scales per channel",
                    "their largest magnitudes", "it without +p and +mse"},
+           Refusal{"q=int8/head+smooth8+static", "q=int8/head+smooth8+static", "+smooth with +static",
+                   "one of the two, as statistics are of the values themselves", "it without +static"},
+           Refusal{"head_out=int8/tensor+zero+static", "head_out=int8/tensor+zero+static",
+                   "int8+zero with +static, +p or +top", "ends of the values themselves, or +mse",
+                   "it without this option"},
+           Refusal{"v=int4/head+min", "v=int4/head+min", "int4+min with a scale per head",
+                   "one per token, channel, group<N> or block<N>.channel", "token"},
            Refusal{"q=f32,attn_logits=int8/tensor+p99.9", "attn_logits=int8/tensor+p99.9",
                    "a clip with a scale per tensor", "+static with it, or a scale per row or token", "+static"},
            Refusal{"layer_out=int8/tensor+static", "layer_out=int8/tensor+static", "+static without statistics",
@@ -198,6 +205,16 @@ TEST(ResolvedPlan, RulesThatNothingCarriesOut) {
   ExpectRefused({"difference=u8/row+mse", "difference=u8/row+mse", "a clip with a zero point",
                  "no options, as both ends of a group have a code", "int8, int6 or int4"},
                 Sites(2), Carrying::kSimulated);
+}
+
+TEST(ResolvedPlan, WhatSpansRows) {
+  for (const char* plan : {"q=int4/token+smooth8", "head_out=int8/tensor+zero", "k=nvfp4", "v=nvfp4:t1"})
+    EXPECT_TRUE(SpansRows(Plan::Parse(plan))) << plan;
+  for (const char* plan : {"probs=u8/tensor", "probs=nvfp4/row", "k=nvfp4:t1", "attn_logits=nvfp4/row"}) {
+    EXPECT_FALSE(SpansRows(Plan::Parse(plan))) << plan;
+    EXPECT_FALSE(NeedsSurvey(Plan::Parse(plan).rules()[0])) << plan;
+  }
+  EXPECT_TRUE(NeedsSurvey(Plan::Parse("q=int8/head+zero+smooth8").rules()[0]));
 }
 
 TEST(ResolvedPlan, WeightsAsTheyAreStored) {

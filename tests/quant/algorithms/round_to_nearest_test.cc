@@ -122,6 +122,28 @@ TEST(RoundToNearest, ImportanceWeighsTheSquaredErrors) {
   EXPECT_GT(changed, 5);
 }
 
+// t = 1 with a row's largest of 2688. Codes of the second block are those of a scale of 7 / 6, but stand for 1.125,
+// E4M3's nearest; the third's scale 2^-10 is nearest to 0.
+TEST(RoundToNearest, TwoLevelsOfARow) {
+  std::vector<float> row(40);
+  row[0] = -2688, row[1] = 1100, row[2] = 100;
+  row[16] = 7, row[17] = -3.5f, row[18] = 0.2f;
+  row[32] = 6 * 0x1p-10f;
+  std::vector<float> expected(40);
+  expected[0] = -2688, expected[1] = 2 * 448;
+  expected[16] = 6.75f, expected[17] = -3.375f;
+  for (const float times : {1.0f, 0x1p-90f, 0x1p90f}) {
+    std::vector<float> rounded = row;
+    for (float& x : rounded) x *= times;
+    RoundInBlocksOfRow(rounded, Format::kNvFp4);
+    for (size_t i = 0; i < row.size(); ++i) EXPECT_EQ(rounded[i], expected[i] * times) << i;
+  }
+  std::vector<float> tiny(17, 0x1p-101f);
+  RoundInBlocksOfRow(tiny, Format::kNvFp4);
+  EXPECT_EQ(AbsMax(tiny), 0);
+  RoundInBlocksOfRow({}, Format::kNvFp4);
+}
+
 TEST(RoundToNearest, NanAndInfinityAreNamed) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     std::vector<float> row(70, 1.0f);

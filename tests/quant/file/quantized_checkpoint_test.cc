@@ -66,6 +66,7 @@ TEST(QuantizedCheckpoint, FormatsThatAreNotIntegersComeBack) {
   for (const auto& [name, group] : {std::pair{"mxfp6e3m2", 32},
                                     {"nvfp4", 16},
                                     {"nvfp4:4over6", 16},
+                                    {"nvfp4:t1", 16},
                                     {"nvint4", 16},
                                     {"nf4", 20},
                                     {"ternary", 40},

@@ -52,7 +52,7 @@ TEST(Format, EverySpelling) {
   };
   for (const char* base : {"mxfp4", "mxfp6e2m3", "mxfp6e3m2", "mxfp8e4m3", "mxfp8e5m2", "mxint8"})
     add(base, powers, ties);
-  add("nvfp4", {"", ":256", ":4over6"}, ties);
+  add("nvfp4", {"", ":256", ":4over6", ":t1"}, ties);
   add("nvint4", {""}, ties);
   for (const char* base : {"fp8e4m3", "fp8e5m2"}) add(base, powers_instead, ties);
   add("nf4", powers_instead, {""});

@@ -233,6 +233,12 @@ TEST(BlockScale, TwoLevels) {
   // 1536 = 256 * 6 has t = 1 with 256; 384 = 256 * 6 / 4 is of E4M3 too.
   EXPECT_EQ(scale(1536.0f, 1536.0f, ScaleType::kTwoLevel256), 256.0f);
   EXPECT_EQ(scale(7.0f, 1536.0f, ScaleType::kTwoLevel256), 1.125f);
+  // t = 1 whatever the tensor; from 6 * 448 on scales are the largest, up to 6 * 2^-10, a tie, they are 0.
+  EXPECT_EQ(scale(7.0f, 1e9f, ScaleType::kTwoLevelOne), 1.125f);
+  EXPECT_EQ(scale(5000.0f, 5000.0f, ScaleType::kTwoLevelOne), 448.0f);
+  EXPECT_EQ(scale(0x1.81p-8f, 1.0f, ScaleType::kTwoLevelOne), 0x1p-9f);
+  EXPECT_EQ(scale(0x1.8p-8f, 1.0f, ScaleType::kTwoLevelOne), 0.0f);
+  EXPECT_EQ((TwoLevels{0.0f, 1.0f}.Inverse()), 0.0f);
   EXPECT_EQ((TwoLevels{1.25f, 7.0f}.Inverse()), 0.11428572f);  // 1 / 7 first; 1 / 8.75 is 0.114285715 in f32
 }
 

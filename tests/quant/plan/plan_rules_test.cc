@@ -47,6 +47,16 @@ TEST(PlanText, WhatRecipesAddIsChecked) {
   constexpr std::pair<const char*, const char*> kRefused[] = {
       {"q=int8/token+smooth+smoothall", "column 21: got 'smoothall', expected one of smooth and smoothall"},
       {"q=int8/token+smoothall+smoothall", "column 24: got 'smoothall', expected each option once"},
+      {"k=int8/token+smooth128", "column 14: got 'smooth128', expected smooth without a number"},
+      {"q=int8/token+smooth1", "expected one smooth, or with a number of queries from 2 to 65535: smooth128"},
+      {"q=int8/token+smooth+smooth2", "column 21: got 'smooth2', expected one smooth, or with a number of queries"},
+      {"q=int8/token+smooth2+smoothall", "column 22: got 'smoothall', expected one of smooth and smoothall"},
+      {"q=int8/token+smoothall8", "column 14: got 'smoothall8', expected smoothall without a number"},
+      {"head_out=int8/token+full", "column 21: got 'full', expected one of zero static p mse"},
+      {"probs=nvfp4/block64", "column 12: got a granularity, but nvfp4 has blocks of 16; expected row, or none\n"},
+      {"probs=nvfp4:t1/row", "column 15: got a granularity, but nvfp4:t1 has blocks of 16\n"},
+      {"probs=mxfp4/row", "column 12: got a granularity, but mxfp4 has blocks of 32\n"},
+      {"v=nvfp4/row", "column 8: got a granularity, but nvfp4 has blocks of 16\n"},
       {"q=int8/token+top", "column 14: got 'top', expected one value from 1 to 65535: top256"},
       {"q=int8/token+top0.5", "expected one value from 1 to 65535: top256"},
       {"q=int8/token+top2e2", "expected one value from 1 to 65535: top256"},
@@ -64,6 +74,11 @@ TEST(PlanText, OptionsOfRecipes) {
             "k=fp8e4m3/tokens64.by4x2+smoothall+hadamard+static+top2.25");
   EXPECT_EQ(Plan::Parse("probs=u8/row+unnormalized+top127").rules()[0].options,
             (RuleOptions{.top = 127, .unnormalized = true}));
+  for (const char* canonical : {"q=nvfp4:t1+smooth128+hadamard", "probs=nvfp4/row+keep4+unnormalized",
+                                "difference=nvint4/row", "q=int8/tensor+zero+smooth16", "probs=u8/tensor"})
+    EXPECT_EQ(Plan::Parse(canonical).canonical(), canonical);
+  EXPECT_EQ(Plan::Parse("q=int4/token+smooth8").rules()[0].options,
+            (RuleOptions{.smooth = MeanOver::kEach, .smooth_each = 8}));
 }
 
 TEST(Selects, AllOrThoseInARange) {
