@@ -114,7 +114,7 @@ void Print(const AttentionBench& bench) {
   for (const AttentionResult& result : bench.results) plans[result.name] = result.measured.plan;
   PrintText("\n");
   for (const auto& [name, plan] : plans) {
-    if (!plan.empty()) PrintLine("{}: {}", name, plan);
+    if (!plan.empty()) PrintLine("{}: {}", name, Plan::Parse(plan).canonical());
   }
   PrintText("\n{}{}", QuietText(bench.results), Paragraphs(NotesOf("bench-attention")));
 }

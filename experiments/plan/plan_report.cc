@@ -246,7 +246,7 @@ std::string PlanText(const Json& json) {
                       "with --executed");
   for (const Json& s : json["sites"]) {
     const std::string scale = s["scale_per"].is_null() ? "" : "/" + s["scale_per"].get<std::string>();
-    std::string row = Formatted("{:<18}{:<9}{:<11}{:>4}  {:<21}{}", s["site"].get<std::string>(),
+    std::string row = Formatted("{:<18}{:<9}{:<11}{:>4}  {:<20} {}", s["site"].get<std::string>(),
                                 s["layers"].get<std::string>(), s["heads"].get<std::string>(), s["rule"].get<int>(),
                                 s["format"].get<std::string>() + scale + s["options"].get<std::string>(),
                                 s["executed"].is_null() ? "" : s["executed"].get<std::string>());

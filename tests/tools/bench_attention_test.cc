@@ -56,6 +56,9 @@ TEST(BenchAttentionCommand, EveryFamilyIsMeasuredAndExplained) {
     EXPECT_THAT(outcome.out, testing::HasSubstr("\n" + plan));
     EXPECT_EQ(outcome.out.find(plan), outcome.out.rfind(plan));
   }
+  const Outcome recipe = CallTare(
+      {"bench", "attention", "--plan", "int-flash", "--n", "64", "--d", "16", "--heads", "1", "--repetitions", "1"});
+  EXPECT_THAT(recipe.out, testing::HasSubstr("\nint-flash: q=int8/token,k=int8/token,v=int8/head,probs=u8/row+"));
   EXPECT_THAT(outcome.out, testing::Not(testing::HasSubstr("oneDNN Graph f32 ")));
   EXPECT_THAT(outcome.err, testing::HasSubstr("--threads " + threads + ":"));
   const auto unbroken = [](std::string text) {

@@ -81,6 +81,14 @@ TEST(PlanReport, WithoutAModelOnlyPlansThatSelectNothing) {
               ThrowsMessage<Error>(StartsWith("plan rule 'q[l3]=f32': got layers, heads or maps and no model")));
 }
 
+// The widest of its rules keeps a blank before the next column.
+TEST(PlanReport, ARecipeThatIsExecuted) {
+  const Plan plan = Plan::Parse("int-flash");
+  const std::string text = PlanText(PlanJson(plan, AnyModel(plan), "any"));
+  EXPECT_THAT(text, testing::HasSubstr("  u8/row+top127+unnormalized integer kernel\n"));
+  EXPECT_THAT(text, testing::HasSubstr("\nexecuted   yes\n"));
+}
+
 }  // namespace
 }  // namespace tare::plan_report_test
 
