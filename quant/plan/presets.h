@@ -93,12 +93,18 @@ constexpr const PlanPreset* FindPreset(std::string_view name) {
   return nullptr;
 }
 
-// The recipe that a plan's canonical text is; null if none.
-constexpr const PlanPreset* RecipeOf(std::string_view canonical) {
+// The name of the preset that a plan's canonical text is; empty if none.
+constexpr std::string_view PresetName(std::string_view canonical) {
   for (const PlanPreset& preset : kPlanPresets) {
-    if (preset.rules == canonical && !preset.source.empty()) return &preset;
+    if (preset.rules == canonical) return preset.name;
   }
-  return nullptr;
+  return "";
+}
+
+// The recipe that it is; null if none.
+constexpr const PlanPreset* RecipeOf(std::string_view canonical) {
+  const PlanPreset* const preset = FindPreset(PresetName(canonical));
+  return preset == nullptr || preset->source.empty() ? nullptr : preset;
 }
 
 // How tables show a plan: by the name of the recipe that it is, or by its canonical text.

@@ -161,7 +161,7 @@ TEST_F(CompareCommandTest, SeveralPairs) {
   EXPECT_EQ(spread.at("pairs"), 2);
   EXPECT_EQ(spread.at("differences").at(0), spread["differences"].at(1));
   EXPECT_EQ(spread.at("deviation"), 0.0);
-  EXPECT_THAT(Get("pairs.csv"), StartsWith("task,plan,figure,pairs,mean,deviation,low,high,differences\n"));
+  EXPECT_THAT(Get("pairs.csv"), StartsWith("task,plan,preset,figure,pairs,mean,deviation,low,high,differences\n"));
   EXPECT_THAT(Compare({"--bits", "4", "--also", folder_ / "gone"}).err, HasSubstr("gone: got no compare.json"));
 }
 

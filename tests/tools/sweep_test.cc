@@ -198,7 +198,7 @@ TEST_F(SweepCommandTest, NamesStandInTablesAsTheyAre) {
                       "--out", folder_ / "s"})
                 .exit_code,
             0);
-  EXPECT_THAT(Get("s", "table.csv"), HasSubstr("\n\"a,\"\"b\",perplexity:ids,,,,16,,,f32,0,perplexity,"));
+  EXPECT_THAT(Get("s", "table.csv"), HasSubstr("\n\"a,\"\"b\",perplexity:ids,,,,16,,,,f32,0,perplexity,"));
   EXPECT_THAT(Get("s", "table.txt"), HasSubstr("a,\"b"));
 }
 

@@ -129,6 +129,8 @@ std::vector<SweepFigure> DifferencesOf(const std::vector<SweepCell>& cells, cons
 // items; a star if it is significant after Holm over these, a question mark if too few items changed to decide
 // (above). One of another figure has its interval alone.
 
+// The name of the preset that a canonical plan is, also if executed, for a column; lacking if none.
+Json PresetJson(const std::string& plan);
 // low, high.
 Columns<Interval> IntervalColumns();
 // Columns of a comparison: value, stderr, low, high; then gained, lost, p, p_holm, detectable, for_half and, in JSON,
@@ -137,7 +139,7 @@ Columns<Comparison> SizeColumns();
 Columns<Comparison> EvidenceColumns();
 Json ComparisonJson(const Comparison& comparison);
 
-// model, task, site, format, granularity, bits, key_bits, value_bits (plan_report.h), plan, executed, figure,
+// model, task, site, format, granularity, bits, key_bits, value_bits (plan_report.h), preset, plan, executed, figure,
 // value, stderr, low, high, change, change_stderr, change_low, change_high, n; gained, lost, p, p_holm, detectable,
 // for_half of the change; against, difference and the same columns for differences of drops. low and high are ends of
 // 95 % intervals, the value's only for accuracies. Bits and plan of a version as stored are its file's. Fields without

@@ -357,6 +357,7 @@ std::string CutDifferenceTable(const std::vector<PairSpread>& differences) {
 Table PairSpreads(const std::vector<PairSpread>& spreads) {
   Columns<PairSpread> columns{{{"task"}, &PairSpread::task},
                               {{"plan"}, &PairSpread::plan},
+                              {{"preset"}, [](const PairSpread& s) { return PresetJson(s.plan); }},
                               {{"figure"}, [](const PairSpread& s) { return s.figure.name; }},
                               {{"pairs"}, [](const PairSpread& s) { return s.differences.size(); }}};
   AddPart(columns, "", MeanColumns(), [](const PairSpread& s) { return &s.of_pairs; });

@@ -20,7 +20,8 @@ Columns<SweepCell> CellColumns() {
           {{"bits"},
            [](const SweepCell& c) { return c.AsStored() && c.version ? AsJson(c.version->Bits()) : Json(c.row.bits); }},
           {{"key_bits"}, [](const SweepCell& c) { return c.result.value("key_bits", Lacking()); }},
-          {{"value_bits"}, [](const SweepCell& c) { return c.result.value("value_bits", Lacking()); }}};
+          {{"value_bits"}, [](const SweepCell& c) { return c.result.value("value_bits", Lacking()); }},
+          {{"preset"}, [](const SweepCell& c) { return PresetJson(c.Plan()); }}};
 }
 
 Columns<Comparison> EquivalenceColumns(double margin) {
@@ -208,6 +209,11 @@ std::string DropRows(const std::vector<SweepFigure>& differences) {
 }
 
 }  // namespace
+
+Json PresetJson(const std::string& plan) {
+  const std::string_view name = PresetName(plan.substr(0, plan.find(' ')));
+  return name.empty() ? Lacking() : Json(name);
+}
 
 Columns<Interval> IntervalColumns() { return {{{"low"}, &Interval::low}, {{"high"}, &Interval::high}}; }
 

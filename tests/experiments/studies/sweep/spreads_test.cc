@@ -207,7 +207,7 @@ TEST(PairSpread, IsShownInEightyColumns) {
   EXPECT_THAT(text, HasSubstr("\nover 3 pairs: the difference of their changes\n\nperplexity:t, perplexity\n"));
   EXPECT_THAT(text, HasSubstr("\n  k=int4/token                         3.000  +2.0 [-5.5, +9.5]\n"));
   EXPECT_THAT(Lines(TableCsv(PairSpreads(spreads)))[2],
-              testing::StartsWith("perplexity:t,k=int4/token,perplexity,3,2,3,-5.4"));
+              testing::StartsWith("perplexity:t,k=int4/token,,perplexity,3,2,3,-5.4"));
   EXPECT_THAT(TableCsv(PairSpreads(spreads)), HasSubstr(",2 5 -1\n"));
   EXPECT_EQ(TableJson(PairSpreads(spreads)).at(1).at("deviation"), 3.0);
   EXPECT_EQ(PairSpreadTable({}), "");

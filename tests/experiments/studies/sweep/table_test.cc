@@ -10,6 +10,7 @@
 
 #include "experiments/tasks/perplexity.h"
 #include "quant/base/message.h"
+#include "quant/plan/presets.h"
 #include "tests/support/sweep_cells.h"
 
 namespace tare::sweep_table_test {
@@ -30,18 +31,36 @@ TEST(TableFiles, ARowForEveryFigure) {
   rounded.result.update({{"key_bits", 4.5}, {"value_bits", 16}});
   const std::vector<std::string> lines = Csv({Perplexity("a", "f32", 20.5), rounded, Choice("f32", "1100", "1111")});
   ASSERT_EQ(lines.size(), 7u);
-  EXPECT_THAT(lines[0],
-              StartsWith("model,task,site,format,granularity,bits,key_bits,value_bits,plan,executed,figure,value,"
-                         "stderr,low,high,change,change_stderr,change_low,change_high,n,gained,lost,p,p_holm,"));
-  EXPECT_EQ(lines[1], "a,perplexity:t,,,,16,,,f32,0,perplexity,20.5,,,,,,,,99" + std::string(17, ','));
-  EXPECT_EQ(lines[2], "a,perplexity:t,,,,16,,,f32,0,nll,3,,,,,,,,99" + std::string(17, ','));
+  EXPECT_THAT(
+      lines[0],
+      StartsWith("model,task,site,format,granularity,bits,key_bits,value_bits,preset,plan,executed,figure,value,"
+                 "stderr,low,high,change,change_stderr,change_low,change_high,n,gained,lost,p,p_holm,"));
+  EXPECT_EQ(lines[1], "a,perplexity:t,,,,16,,,,f32,0,perplexity,20.5,,,,,,,,99" + std::string(17, ','));
+  EXPECT_EQ(lines[2], "a,perplexity:t,,,,16,,,,f32,0,nll,3,,,,,,,,99" + std::string(17, ','));
   EXPECT_EQ(
       lines[3],
-      "a,perplexity:t,\"q,k\",int4,token,4,4.5,16,\"q=int4/token,k=int4/token\",0,perplexity,21.75,,,,1.25,,,,99" +
+      "a,perplexity:t,\"q,k\",int4,token,4,4.5,16,,\"q=int4/token,k=int4/token\",0,perplexity,21.75,,,,1.25,,,,99" +
           std::string(17, ','));
-  EXPECT_EQ(lines[5].substr(0, 54), "m,choice:c,,,,16,,,f32,0,acc,0.5,0.25,0.15003898915214");
-  EXPECT_EQ(std::ranges::count(lines[0], ','), 36);
-  EXPECT_EQ(std::ranges::count(lines[5], ','), 36);
+  EXPECT_EQ(lines[5].substr(0, 55), "m,choice:c,,,,16,,,,f32,0,acc,0.5,0.25,0.15003898915214");
+  EXPECT_EQ(std::ranges::count(lines[0], ','), 37);
+  EXPECT_EQ(std::ranges::count(lines[5], ','), 37);
+}
+
+// Plans that are presets have their names, however they were given.
+TEST(TableFiles, NamePresets) {
+  const std::string sage2(FindPreset("sage2")->rules);
+  SweepCell executed = Perplexity("a", std::string(FindPreset("int8")->rules), 21);
+  executed.key["executed"] = true;
+  const std::vector<SweepCell> cells = {Perplexity("a", "f32", 20.5), Perplexity("a", sage2, 21), executed,
+                                        Perplexity("a", sage2 + ",q[l0]=f32", 21)};
+  const std::vector<std::string> lines = Csv(cells);
+  const nlohmann::ordered_json json = SweepJson(cells, CompareCells(cells));
+  const char* const names[] = {nullptr, "sage2", "int8", nullptr};
+  for (size_t i = 0; i < std::size(names); ++i) {
+    EXPECT_EQ(lines[1 + 2 * i].contains(Formatted(",{},\"", names[i] == nullptr ? "" : names[i])), i > 0)
+        << lines[1 + 2 * i];
+    EXPECT_EQ(json["cells"][i].value("preset", ""), names[i] == nullptr ? "" : names[i]) << i;
+  }
 }
 
 // acc: none gained and six lost of eight, p = 1 / 2^6; acc_norm is no hypothesis of its own.
