@@ -40,7 +40,7 @@ def weight(file, name):
         grid = np.arange(256).astype(np.int8) / 4
     else:
         grid = file["grids/" + format][:]
-        bits = len(grid).bit_length() - 1
+        bits = 4 if format == "if4" else len(grid).bit_length() - 1
     if bits < 8:
         group, u = rows.reshape(len(rows), -1, 8 * bits), np.uint8(0)
         for width, low in {2: [(2, 0)], 3: [(2, 0), (1, 2)], 4: [(4, 0)], 6: [(4, 0), (2, 4)]}[bits]:
@@ -53,7 +53,10 @@ def weight(file, name):
     if "tensor_scales/" + name in file:
         scale = scale * file["tensor_scales/" + name][0]
     of_columns = lambda groups: np.repeat(groups, codes.attrs["group"], axis=1)[:, :n].astype(np.float32)
-    values = grid[rows[:, :n]].astype(np.float32)
+    rows = rows[:, :n]
+    if format == "if4":  # blocks with the second half of the grid: the highest bit of their scales
+        rows = rows + of_columns(scales[:] >> 7 << 4).astype(int)
+    values = grid[rows].astype(np.float32)
     if suffix == "zero":
         values = values - of_columns(file["zeros/" + name][:])
     values = values * of_columns(scale)

@@ -149,7 +149,7 @@ void QuantizeBlock(const MeasuredFormat& format, const WideClips& clips, const S
     const std::span<float> values = group.values;
     const float of_tensor = spans ? whole : 1.0f,
                 of_block = spans && !has_blocks ? whole : AbsMax(values.data(), values.size());
-    const float clip = FourOrSix(values.data(), std::ssize(values), codes, of_block, of_tensor);
+    const float clip = BlockEnd(values.data(), std::ssize(values), codes, of_block, of_tensor);
     FakeQuantize(values.data(), values.size(), ScaleFor(clip, codes, of_tensor), codes);
   });
 }

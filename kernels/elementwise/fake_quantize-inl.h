@@ -116,6 +116,8 @@ namespace tare {
 
 void FakeQuantize(float* row, size_t n, Scale scale, Format format) {
   const FormatInfo& info = Info(format);
+  if (scale.inv < 0)
+    return TARE_CHOSEN(fake_quantize::FakeQuantizeToLevelRow)(row, n, {-scale.inv, scale.scale}, info.grid.evenly);
   if (!info.grid.levels.empty())
     return TARE_CHOSEN(fake_quantize::FakeQuantizeToLevelRow)(row, n, scale, info.grid.levels);
   if (!IsInteger(format)) return TARE_CHOSEN(fake_quantize::FakeQuantizeToStepRow)(row, n, scale, info.grid);

@@ -85,10 +85,15 @@ void PackSix(const int8_t* codes, int64_t groups, uint8_t* out) {
   }
 }
 
+// A group's values are integers times the step of its grid.
+float StepOf(const QuantizedMatrix& m, int64_t row, int64_t g, float step) {
+  return m.IsEven(row, g) ? kSevenths[8] : step;
+}
+
 // A row's integers, signed.
 class SignedRow {
  public:
-  SignedRow(const QuantizedMatrix& m, float step, int bits) : m_(m), steps_(1 / step) {
+  SignedRow(const QuantizedMatrix& m, float step, int bits) : m_(m), step_(step) {
     if (!IsInteger(m.format)) {
       values_.resize(static_cast<size_t>(m.in));
     } else if (HasOffset(m.format)) {
@@ -101,8 +106,12 @@ class SignedRow {
   void Read(int64_t row, std::span<int8_t> codes) {
     const std::span<const uint8_t> packed(m_.codes + static_cast<size_t>(row) * m_.RowBytes(), m_.RowBytes());
     if (!values_.empty()) {
-      Unpack<float>(m_.format, packed, values_);
-      for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<int8_t>(values_[i] * steps_);
+      UnpackRow(m_, row, values_);
+      for (int64_t g = 0; g < m_.Groups(); ++g) {
+        const float steps = 1 / StepOf(m_, row, g, step_);
+        for (int64_t i = g * m_.group; i < m_.GroupEnd(g); ++i)
+          codes[i] = static_cast<int8_t>(NearestInteger(values_[i] * steps));
+      }
     } else if (!unsigned_.empty()) {
       Unpack<uint8_t>(m_.format, packed, unsigned_);
       for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<int8_t>(unsigned_[i] - lowest_);
@@ -114,7 +123,7 @@ class SignedRow {
 
  private:
   const QuantizedMatrix& m_;
-  float steps_;  // exact: steps are powers of two
+  float step_;
   int lowest_ = 0;
   std::vector<float> values_;      // of formats on a grid
   std::vector<uint8_t> unsigned_;  // of +zero and +min
@@ -167,7 +176,7 @@ void PackedMatrix::PackPanel(const QuantizedMatrix& m, float step, int64_t panel
     CheckScales(m, first + n, "packed weights");
     for (int64_t g = 0; g < groups_; ++g) {
       const float scale = m.ScaleOf(first + n, g);
-      scales[g * kPanel + n] = scale * step;
+      scales[g * kPanel + n] = scale * StepOf(m, first + n, g, step);
       if (offsets == nullptr) continue;
       offsets[g * kPanel + n] =
           ValueOf(static_cast<float>(row.lowest()), {{0.0f, scale}, m.ZeroOf(first + n, g), m.MinimumOf(first + n, g)});

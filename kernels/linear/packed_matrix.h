@@ -9,7 +9,8 @@
 //                                           high two bits of groups 4i, 4i+1, 4i+2, 4i+3 in bits 0, 2, 4, 6
 //
 // Padding outputs and inputs have code 0. Weights on a grid (mxfp4) are stored as integer multiples of the grid's step
-// (AsStepCodes, quant/format/format.h); the step is multiplied into their scales, so kernels see integers only.
+// (AsStepCodes, quant/format/format.h), of the group's in IF4; the step is multiplied into their scales, so kernels see
+// integers only.
 //
 // Codes of +zero and +min, 0 .. 2^b-1, become signed ones: u is the code itself. What a group's values have besides
 // code * scale is its offset, one f32 rounded once from what the file holds:

@@ -194,15 +194,16 @@ void QuantizedLinear::Project(const float* x, int64_t rows, const TokenFormat& a
 LinearReference ReferenceLinear(const float* x, int64_t rows, Format activation, const QuantizedMatrix& w,
                                 const float* bias) {
   LinearReference result;
-  const double step = double{AsStepCodes(w.format)->step};
+  const double grid_step = double{AsStepCodes(w.format)->step};
   std::vector<float> weights(static_cast<size_t>(w.in));
   std::vector<int16_t> codes(static_cast<size_t>(w.in));
   for (int64_t r = 0; r < rows; ++r) {
     const float x_scale = QuantizeGroup({x + r * w.in, static_cast<size_t>(w.in)}, activation, codes);
     for (int64_t n = 0; n < w.out; ++n) {
-      Unpack<float>(w.format, {w.codes + static_cast<size_t>(n) * w.RowBytes(), w.RowBytes()}, weights);
+      UnpackRow(w, n, weights);
       double y = 0;
       for (int64_t g = 0; g < w.Groups(); ++g) {
+        const double step = w.IsEven(n, g) ? 6.0 / 7 : grid_step;
         int64_t sum = 0, inputs = 0;
         for (int64_t i = g * w.group; i < (g + 1) * w.group; ++i) {
           sum += int64_t{codes[i]} * (std::llround(double{weights[i]} / step) - std::llround(w.ZeroOf(n, g)));

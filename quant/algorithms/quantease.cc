@@ -23,7 +23,7 @@ int64_t RowsAtOnce(int64_t groups) {
 // scale, less their zero point.
 struct QuantEase::Block {
   Block(const QuantizedMatrix& m, int64_t first_row, int64_t count)
-      : format(m.format),
+      : matrix(m),
         group(m.group),
         groups(m.Groups()),
         first(first_row),
@@ -39,7 +39,7 @@ struct QuantEase::Block {
   float& Scale(int64_t g, int64_t row) { return scales[g * kRowsTogether + row]; }
   float& Zero(int64_t g, int64_t row) { return zeros[g * kRowsTogether + row]; }
 
-  Format format;
+  const QuantizedMatrix& matrix;
   int64_t group, groups, first, rows;
   AlignedBuffer<float> weights;   // [in][kRowsTogether] w less the minimum of its group
   AlignedBuffer<float> codes;     // [in][kRowsTogether]
@@ -136,8 +136,9 @@ void QuantEase::ImproveColumn(int64_t column, Block& block) const {
     const float scale = block.Scale(g, r), code = block.codes[at + r];
     if (scale == 0 || block.done[r]) continue;
     const float best = code * scale + block.gradient[at + r] / hessian_.At(column, column);
-    const GroupScale group{.scale = {1 / scale, scale}, .zero = block.Zero(g, r)};
-    const float nearest = RoundedIn(best, group, block.format) - group.zero;
+    const float inv = block.matrix.IsEven(block.first + r, g) ? -1 / scale : 1 / scale;
+    const GroupScale group{.scale = {inv, scale}, .zero = block.Zero(g, r)};
+    const float nearest = RoundedIn(best, group, block.matrix.format) - group.zero;
     block.codes[at + r] = nearest;
     block.moves[at + r] = (code - nearest) * scale;
   }
@@ -153,7 +154,7 @@ void QuantEase::Read(const ReadRow& read, const QuantizedMatrix& m, Block& block
   for (int64_t r = 0; r < block.rows; ++r) {
     const int64_t row = block.first + r;
     read(row, weights.data());
-    Unpack<float>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, codes);
+    UnpackRow(m, row, codes);
     for (int64_t g = 0; g < block.groups; ++g) {
       block.Scale(g, r) = m.ScaleOf(row, g);
       block.Zero(g, r) = m.ZeroOf(row, g);

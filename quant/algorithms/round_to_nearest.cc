@@ -2,6 +2,7 @@
 #include "quant/algorithms/round_to_nearest.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "quant/base/integers.h"
@@ -27,7 +28,7 @@ void RoundGroup(const float* values, int64_t n, const GroupScale& group, const F
   const float inv = group.scale.inv, zero = group.zero, origin = group.origin;
   if (info.together > 1) return RoundToLattice(values, n, inv, rounded);
   if (info.max_code == 0) {
-    for (int64_t i = 0; i < n; ++i) rounded[i] = Nearest((values[i] - origin) * inv, info.grid);
+    for (int64_t i = 0; i < n; ++i) rounded[i] = NearestTimes(values[i] - origin, inv, info.grid);
     return;
   }
   const float low = static_cast<float>(info.min_code) - zero, high = static_cast<float>(info.max_code) - zero;
@@ -59,21 +60,26 @@ Ends Shrunk(Ends ends, float factor, CodeRange range) {
 
 }  // namespace
 
-// In double: the two scales often have equal errors, which their products in f32 would tell apart.
-float FourOrSix(const float* values, int64_t n, const Format& format, float clip, float tensor_absmax) {
-  if (format.scale != ScaleType::kFourOverSix || clip == 0 || tensor_absmax < kSmallestAbsmax) return clip;
+// In double: the two often have equal errors, which products in f32 would tell apart.
+float BlockEnd(const float* values, int64_t n, const Format& format, float clip, float tensor_absmax) {
+  const float other = format.scale == ScaleType::kFourOverSix      ? 1.5f * clip
+                      : format.scale == ScaleType::kTwoLevelSigned ? -clip
+                                                                   : clip;
+  if (other == clip || tensor_absmax < kSmallestAbsmax) return clip;
   const Grid& grid = Info(format).grid;
+  const double largest = double{LargestBlockScale(format.scale)} * double{grid.largest};
   const auto error_of = [&](float end) {
-    const TwoLevels levels = TwoLevelsOf(end, tensor_absmax, grid, format.scale);
-    const double step = double{levels.of_block} * double{tensor_absmax} / (256.0 * double{grid.largest});
+    const TwoLevels levels = TwoLevelsOf(std::fabs(end), tensor_absmax, grid, format.scale);
+    const float inv = std::copysign(levels.Inverse(), end);
+    const double step = double{levels.of_block} * double{tensor_absmax} / largest;
     double sum = 0;
     for (int64_t i = 0; i < n; ++i) {
-      const double error = double{Nearest(values[i] * levels.Inverse(), grid)} * step - double{values[i]};
+      const double error = double{NearestTimes(values[i], inv, grid)} * step - double{values[i]};
       sum += error * error;
     }
     return sum;
   };
-  return error_of(1.5f * clip) < error_of(clip) ? 1.5f * clip : clip;
+  return error_of(other) < error_of(clip) ? other : clip;
 }
 
 void RoundInBlocksOfRow(std::span<float> row, const Format& format) {
@@ -96,8 +102,8 @@ Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice
                 const float* importance) {
   const FormatInfo& info = Info(format);
   Ends widest = EndsOf({values, static_cast<size_t>(n)}, format);
-  if (format.scale == ScaleType::kFourOverSix) {
-    const float end = FourOrSix(values, n, format, widest.high, tensor_absmax);
+  if (IsTwoLevel(format.scale)) {
+    const float end = BlockEnd(values, n, format, widest.high, tensor_absmax);
     widest = {-end, end};
   }
   if (choice == ClipChoice::kAbsmax || widest.high - widest.low < kSmallestAbsmax) return widest;

@@ -7,7 +7,7 @@
 //                  first of equals. With a zero point both ends are multiplied, as GPTQ does; with a minimum the range
 //                  shrinks about its middle
 //
-// Four over six (grid.h) first chooses between the largest magnitude and 1.5 times it.
+// Four over six (grid.h) first chooses between the largest magnitude and 1.5 times it, IF4 between its two grids.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,9 @@ enum class ClipChoice { kAbsmax, kLeastSquares };
 // null: all are 1.
 Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice choice, float tensor_absmax = 0,
                 const float* importance = nullptr);
-// clip, or 1.5 clip where the format is four over six and the n values then lose less, by squared error.
-float FourOrSix(const float* values, int64_t n, const Format& format, float clip, float tensor_absmax);
+// clip, or what the n values lose less by, in squared error: 1.5 clip where the format is four over six, -clip, which
+// asks for sevenths (round.h), where it is IF4.
+float BlockEnd(const float* values, int64_t n, const Format& format, float clip, float tensor_absmax);
 
 // Chooses the ends that determine the scale of group g, n values of a row.
 using GroupEnds = std::function<Ends(int64_t row, int64_t g, const float* values, int64_t n)>;

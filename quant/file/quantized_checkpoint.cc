@@ -23,9 +23,12 @@ constexpr std::string_view kFiles = "files/", kTensors = "tensors/", kCodes = "c
 std::string In(std::string_view group, const std::string& name) { return std::string(group) + name; }
 
 // The name of the grid of scales that are stored in a byte.
-std::string_view NameOf(ScaleType type) { return IsTwoLevel(type) ? "scale.e4m3" : "scale.e8m0"; }
+std::string_view NameOf(ScaleType type) {
+  if (type == ScaleType::kTwoLevelSigned) return "scale.e4m3.signed";
+  return IsTwoLevel(type) ? "scale.e4m3" : "scale.e8m0";
+}
 
-// A table of what codes stand for, as /grids has it: the codes that the format's bits make.
+// A table of what codes stand for, as /grids has it: the codes that the format's bits make, then IF4's of sevenths.
 struct NamedGrid {
   std::string path;
   std::span<const float> values;
@@ -34,8 +37,9 @@ std::vector<NamedGrid> GridsOf(const Format& format) {
   const FormatInfo& info = Info(format);
   if (IsInteger(format)) return {};
   if (info.together > 1) return {{In(kGrids, Name(format)), LatticeMagnitudes()}};
+  const size_t codes = size_t{1} << info.bits;
   std::vector<NamedGrid> grids{
-      {In(kGrids, Name(format)), std::span(StoredValues(format)).first(size_t{1} << info.bits)}};
+      {In(kGrids, Name(format)), std::span(StoredValues(format)).first(info.grid.evenly.empty() ? codes : 2 * codes)}};
   if (format.scale != ScaleType::kF32)
     grids.push_back({In(kGrids, std::string(NameOf(format.scale))), ScaleValues(format.scale)});
   return grids;

@@ -41,7 +41,7 @@ std::vector<Format> SpellingsOf(const FormatRow& row) {
   const bool has_scales = row.info.grid.largest > 0 && row.info.statistic == Statistic::kLargest;
   const auto add = [&](Format format) {
     all.push_back(format);
-    if (!has_scales || !row.info.grid.levels.empty()) return;
+    if (!has_scales || !row.info.grid.levels.empty() || !row.info.grid.evenly.empty()) return;
     for (const auto& [ties, word] : kTiesWords) {
       format.ties = ties;
       all.push_back(format);

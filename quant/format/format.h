@@ -3,8 +3,8 @@
 //
 // Integers have codes: signed ones are symmetric, -(2^(b-1)-1) .. 2^(b-1)-1; unsigned ones, 0 .. 2^b-1, are for values
 // that cannot be negative (probabilities) and, with a zero point (round.h), for values that lean to one side.
-// Their scale is an f32, and integer kernels accept them. The others are MX formats, NVFP4 and NVINT4 (arXiv
-// 2510.25602), which define how many values share a scale; FP8 and NF4 with an f32; ternary weights, whose scale is
+// Their scale is an f32, and integer kernels accept them. The others are MX formats, NVFP4, NVINT4 (arXiv 2510.25602)
+// and IF4, which define how many values share a scale; FP8 and NF4 with an f32; ternary weights, whose scale is
 // their mean magnitude; E8P, where eight weights share a code (grid.h); and normal4 to normal1, for what is normal
 // after a rotation, whose scale is the root of the mean square. bf16, for caches only, has neither codes nor a scale.
 //
@@ -99,6 +99,7 @@ struct Format {
     kMxInt8,
     kNvFp4,
     kNvInt4,
+    kIf4,
     kFp8E4M3,
     kFp8E5M2,
     kNf4,
@@ -176,6 +177,7 @@ inline constexpr auto kFormats = std::to_array<FormatRow>({
     {Format::kMxInt8, "mxint8", {8, 0, 0, kSixtyFourths, 32}, ScaleType::kE8M0Floor},
     {Format::kNvFp4, "nvfp4", {4, 0, 0, kE2M1, 16}, ScaleType::kTwoLevel},
     {Format::kNvInt4, "nvint4", {4, 0, 0, kE1M2, 16}, ScaleType::kTwoLevel},
+    {Format::kIf4, "if4", {4, 0, 0, kE2M1OrSevenths, 16}, ScaleType::kTwoLevelSigned},
     {Format::kFp8E4M3, "fp8e4m3", {8, 0, 0, kE4M3}},
     {Format::kFp8E5M2, "fp8e5m2", {8, 0, 0, kE5M2}},
     {Format::kNf4, "nf4", {4, 0, 0, kNormalQuantiles}},

@@ -36,10 +36,13 @@
 // E4M3 with an f32 per tensor (NVFP4): t = T / (448 L) for the tensor's largest magnitude T; the block's scale is a / L
 // / t, rounded to the nearest E4M3 value, at least 2^-9; scale = block * t. With 256 instead of 448, the largest block
 // scale, 256, times 6 / 4 is still an E4M3 value. "Four over six" takes that scale, whose largest code 4 stands for a,
-// for the blocks that lose less by it (FourOrSix, quant/algorithms/round_to_nearest.h). SageAttention 3 has t = 1, and
+// for the blocks that lose less by it (BlockEnd, quant/algorithms/round_to_nearest.h). SageAttention 3 has t = 1, and
 // block scales below 2^-10 become 0, as then do the values. Sources: OCP MX 1.0, 6.3; the rules' names are
 // torchao's; Alvarez et al., Introducing NVFP4, NVIDIA 2025; Cook et al., arXiv 2512.02010, and mit-han-lab/fouroversix
 // dadfad6, reference.py; thu-ml/SageAttention d1a57a5, fp4_quantization_4d.cu.
+//
+// IF4 of four over six's authors has NVFP4's scales, and for each block the values that lose less: those of E2M1, or the
+// integers from -7 to 7 times 6/7, which spread the same range evenly. The sign of the block's scale says which.
 #pragma once
 
 #include <algorithm>
@@ -97,6 +100,8 @@ struct Grid {
   std::span<const float> levels{};  // of a list: its values, rising
   bool twos_complement = false;     // how its codes are stored (pack.h)
   Ties ties = Ties::kToEven;        // ignored by lists
+  // Values from -7 to 7 steps that a block may have instead; a list in use, and empty for all formats but IF4.
+  std::span<const float> evenly{};
 
   // The distance of the smallest values.
   constexpr float Step() const { return smallest_normal / static_cast<float>(1 << mantissa_bits); }
@@ -130,7 +135,15 @@ inline constexpr std::array<float, 16> kLloydMax4Levels{-2.7325895710f, -2.06901
                                                         0.1283950299f,  0.3880482995f,  0.6567591185f,  0.9423404565f,
                                                         1.2562311973f,  1.6180463860f,  2.0690172265f,  2.7325895710f};
 
+// The authors' constant, of ten digits.
+inline constexpr std::array<float, 15> kSevenths = [] {
+  std::array<float, 15> values{};
+  for (int i = -7; i <= 7; ++i) values[static_cast<size_t>(i + 7)] = static_cast<float>(i) * 0.8571428571f;
+  return values;
+}();
+
 inline constexpr Grid kE2M1{1, 1.0f, 6.0f};
+inline constexpr Grid kE2M1OrSevenths{1, 1.0f, 6.0f, {}, false, Ties::kToEven, kSevenths};
 inline constexpr Grid kE1M2{2, 4.0f, 7.0f};
 inline constexpr Grid kE2M3{3, 1.0f, 7.5f};
 inline constexpr Grid kE3M2{2, 0.25f, 28.0f};
@@ -173,6 +186,11 @@ inline float Nearest(float x, const Grid& grid) {
   return grid.levels.empty() ? NearestStep(x, grid) : NearestLevel(x, grid.levels);
 }
 
+// For a block's value and the inverse of its scale; of IF4 a negative one asks for sevenths.
+inline float NearestTimes(float x, float inv, const Grid& grid) {
+  return inv < 0 ? NearestLevel(x * -inv, grid.evenly) : Nearest(x * inv, grid);
+}
+
 enum class ScaleType : uint8_t {
   kF32,
   kE8M0Floor,
@@ -182,7 +200,8 @@ enum class ScaleType : uint8_t {
   kTwoLevel,
   kTwoLevel256,
   kFourOverSix,
-  kTwoLevelOne  // t = 1
+  kTwoLevelOne,    // t = 1
+  kTwoLevelSigned  // IF4's
 };
 
 constexpr bool IsTwoLevel(ScaleType type) { return type >= ScaleType::kTwoLevel; }
@@ -209,10 +228,15 @@ inline float PowerOfTwo(int exponent) {
   return exponent < -126 ? 0x1p-127f : std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
 }
 
+// What the scale of the block with the largest magnitude is.
+constexpr float LargestBlockScale(ScaleType type) {
+  return type == ScaleType::kTwoLevel256 || type == ScaleType::kFourOverSix ? 256.0f : kE4M3.largest;
+}
+
 // t, the scale per tensor of two-level scales.
 inline float TensorScale(float tensor_absmax, const Grid& grid, ScaleType type) {
   if (type == ScaleType::kTwoLevelOne) return 1.0f;
-  return tensor_absmax / ((type == ScaleType::kTwoLevel ? kE4M3.largest : 256.0f) * grid.largest);
+  return tensor_absmax / (LargestBlockScale(type) * grid.largest);
 }
 
 // Scales of a block and of its tensor.

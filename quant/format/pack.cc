@@ -160,8 +160,18 @@ float FloatOf(int u, int bits, const Grid& grid) {
   return u == magnitude ? value : -value;
 }
 
+// The first u of IF4's sevenths: one bit more than a code has, which is not stored.
+constexpr int kFirstSeventh = 16;
+
+uint8_t CodeOfSevenths(float value) {
+  const auto sevenths = static_cast<int>(std::lround(std::fabs(value) * 7 / 6));
+  return static_cast<uint8_t>(kFirstSeventh + sevenths + (value < 0 ? 8 : 0));
+}
+
 float ValueOf(int u, const FormatInfo& info) {
   const Grid& grid = info.grid;
+  if (!grid.evenly.empty() && u / kFirstSeventh == 1)
+    return grid.evenly[static_cast<size_t>(7 + (u & 8 ? -(u & 7) : u & 7))];
   if (info.bits > 8 || u >= 1 << info.bits) return kNone;  // f32 and bf16 have no codes
   if (info.max_code > 0) return IntegerOf(u, info);
   if (!grid.levels.empty()) return u < std::ssize(grid.levels) ? grid.levels[static_cast<size_t>(u)] : kNone;
@@ -202,6 +212,9 @@ const std::array<float, 256>& ScaleValues(ScaleType type) {
       TableOf([](int u) { return u == 255 ? kNone : std::ldexp(1.0f, u - 127); });
   static const std::array<float, 256> kE4M3Scales =
       TableOf([](int u) { return u < 127 ? StoredValues(Format::kFp8E4M3)[static_cast<size_t>(u)] : kNone; });
+  static const std::array<float, 256> kSigned =
+      TableOf([](int u) { return kE4M3Scales[static_cast<size_t>(u & 127)]; });
+  if (type == ScaleType::kTwoLevelSigned) return kSigned;
   return IsTwoLevel(type) ? kE4M3Scales : kPowers;
 }
 
@@ -221,7 +234,8 @@ void Pack(const Format& format, std::span<const Code> codes, std::span<uint8_t> 
   const std::array<float, 256>& values = StoredValues(format);
   const auto stored = [&](size_t i) {
     const auto code = static_cast<float>(codes[i]);
-    const uint8_t u = StoredCode(code, info);
+    uint8_t u = StoredCode(code, info);
+    if (values[u] != code && !info.grid.evenly.empty()) u = CodeOfSevenths(code);
     if (values[u] != code) FailCode(format, u, i);
     return u;
   };

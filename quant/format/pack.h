@@ -19,8 +19,10 @@
 //   int8 mxint8       two's complement; mxint8's value is code / 64
 //   other grids       sign, exponent and mantissa, highest first, as OCP's standards draw them
 //   lists             the index of the value
+//   if4 of sevenths   sign and number of sevenths; the block's scale tells them from E2M1
 //   E8M0              exponent + 127; 0 for a block of zeros, which has no scale
-//   E4M3              as the grid E4M3; 0 for a block of zeros. The stored scale is relative to the f32 per tensor
+//   E4M3              as the grid E4M3; 0 for a block of zeros. The stored scale is relative to the f32 per tensor. Of
+//                     IF4 its sign is the highest bit, set where the block's codes are of sevenths
 //
 // A value has one u, except zero, which has two if the sign is a bit. A u without a value (NaN, infinity, int8's -128)
 // is never written, and is refused when read. E8P's values have no u of their own: eight have a code (grid.h).
@@ -54,14 +56,15 @@ inline uint8_t StoredCode(float value, const FormatInfo& info) {
   return static_cast<uint8_t>(magnitude | static_cast<uint32_t>(std::signbit(value)) << (info.bits - 1));
 }
 
-// The value of each u; NaN if it has none. For every format but f32. Of a list, as long as a format has it.
+// The value of each u; NaN if it has none; from 16 on IF4's sevenths. For every format but f32. Of a list, as long as a
+// format has it.
 const std::array<float, 256>& StoredValues(const Format& format);
 
 // For types stored in a byte. scale: 0, or as ScaleFor makes it (round.h); of_tensor: the f32 per tensor, or 1. The
 // product of two levels is divided again: both roundings are within 2^-23 of the E4M3 value, whose neighbours are 2^-4
 // away.
 uint8_t StoredScale(float scale, ScaleType type, float of_tensor);
-// The value of each byte of a scale, before the f32 per tensor; NaN if it has none.
+// The value of each byte of a scale, before the f32 per tensor and without a sign; NaN if it has none.
 const std::array<float, 256>& ScaleValues(ScaleType type);
 
 inline constexpr size_t kPackGroup = 64;

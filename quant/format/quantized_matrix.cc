@@ -94,13 +94,23 @@ void CheckScales(const QuantizedMatrix& m, int64_t row, const std::string& where
   }
 }
 
+void UnpackRow(const QuantizedMatrix& m, int64_t row, std::span<float> values) {
+  Unpack<float>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, values);
+  const FormatInfo& info = Info(m.format);
+  if (info.grid.evenly.empty()) return;
+  const std::array<float, 256>& all = StoredValues(m.format);
+  for (int64_t g = 0; g < m.Groups(); ++g) {
+    for (int64_t i = g * m.group; m.IsEven(row, g) && i < m.GroupEnd(g); ++i)
+      values[i] = all[16u + StoredCode(values[i], info)];
+  }
+}
+
 void DequantizeRow(const QuantizedMatrix& m, int64_t row, float* y, const std::string& where) {
   CheckRange(where, "row", row, 0, m.out - 1);
   CheckData(m, where);
   CheckScales(m, row, where);
   try {
-    Unpack<float>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()},
-                  {y, static_cast<size_t>(m.in)});
+    UnpackRow(m, row, {y, static_cast<size_t>(m.in)});
   } catch (const Error& error) {
     Fail("{}: row {}: {}", where, row, error.what());
   }
@@ -172,7 +182,8 @@ GroupScale QuantizedMatrixBuffer::SetScale(int64_t row, int64_t g, Ends ends) {
   if (view_.scale_codes == nullptr)
     scales_.data()[at] = scale.scale;
   else
-    scale_codes_.data()[at] = StoredScale(scale.scale, view_.format.scale, view_.of_tensor);
+    scale_codes_.data()[at] =
+        StoredScale(scale.scale, view_.format.scale, view_.of_tensor) | static_cast<uint8_t>(scale.inv < 0 ? 128 : 0);
   if (view_.zeros != nullptr) zeros_.data()[at] = static_cast<uint8_t>(group.zero);
   if (view_.minima != nullptr) minima_.data()[at] = group.origin;
   return group;

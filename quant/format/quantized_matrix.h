@@ -40,6 +40,10 @@ struct QuantizedMatrix {
   int64_t Groups() const { return (in + group - 1) / group; }
   int64_t GroupEnd(int64_t g) const { return std::min((g + 1) * group, in); }
   float ScaleOf(int64_t row, int64_t g) const;
+  // Whether the codes of a group of IF4 are of sevenths (grid.h).
+  bool IsEven(int64_t row, int64_t g) const {
+    return format.scale == ScaleType::kTwoLevelSigned && scale_codes[row * Groups() + g] >= 128;
+  }
   float ZeroOf(int64_t row, int64_t g) const { return zeros == nullptr ? 0.0f : zeros[row * Groups() + g]; }
   float MinimumOf(int64_t row, int64_t g) const { return minima == nullptr ? 0.0f : minima[row * Groups() + g]; }
   size_t RowBytes() const;
@@ -60,6 +64,9 @@ void CheckData(const QuantizedMatrix& matrix, const std::string& where);
 // value, for a zero point that is no code, and for a minimum from which a value overflows. Scales of Tare's own
 // quantizers are 0 or more; other tools have negative ones, and all that reads codes takes them.
 void CheckScales(const QuantizedMatrix& matrix, int64_t row, const std::string& where);
+
+// What a row's codes stand for before the scale: `in` values. Throws Error for a code that the format does not have.
+void UnpackRow(const QuantizedMatrix& matrix, int64_t row, std::span<float> values);
 
 // Row `row` as f32: y holds `in` values, all finite. Throws Error as CheckScales does, and for a code that the format
 // does not have.

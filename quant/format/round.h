@@ -70,8 +70,8 @@ inline Scale ScaleTo(float code, float absmax) {
   return {code / absmax, absmax / code};
 }
 
-// absmax: finite, >= 0; for ternary the mean magnitude, for e8p and normal4 to normal1 the root of the
-// mean square. tensor_absmax: the largest
+// absmax: finite, >= 0; for ternary the mean magnitude, for e8p and normal4 to normal1 the root of the mean square. For
+// a block of IF4's sevenths the negative magnitude, and then the inverse is negative, too. tensor_absmax: the largest
 // magnitude of all values that share the format's f32 per tensor, if it has one (NVFP4). Source: Dettmers et al., arXiv
 // 2208.07339, eq. 1 (absmax quantization), symmetric.
 inline Scale ScaleFor(float absmax, const Format& format, float tensor_absmax) {
@@ -80,8 +80,8 @@ inline Scale ScaleFor(float absmax, const Format& format, float tensor_absmax) {
   if (absmax == 0.0f) return {0.0f, 0.0f};
   if (IsTwoLevel(format.scale)) {
     if (tensor_absmax < kSmallestAbsmax) return {0.0f, 0.0f};
-    const TwoLevels levels = TwoLevelsOf(absmax, tensor_absmax, info.grid, format.scale);
-    return {levels.Inverse(), levels.Scale()};
+    const TwoLevels levels = TwoLevelsOf(std::fabs(absmax), tensor_absmax, info.grid, format.scale);
+    return {std::copysign(levels.Inverse(), absmax), levels.Scale()};
   }
   const int exponent = E8M0Exponent(absmax, info.grid, format.scale);
   return {PowerOfTwo(-exponent), PowerOfTwo(exponent)};
@@ -94,7 +94,7 @@ inline Scale ScaleFor(float absmax, const Format& format) { return ScaleFor(absm
 // rounds half to even in the default rounding mode, which nothing here changes.
 inline float Rounded(float value, float inv, const Format& format) {
   const FormatInfo& info = Info(format);
-  if (!IsInteger(format)) return Nearest(value * inv, info.grid);
+  if (!IsInteger(format)) return NearestTimes(value, inv, info.grid);
   const float code = std::nearbyint(value * inv);
   return std::clamp(code, static_cast<float>(info.min_code), static_cast<float>(info.max_code));
 }

@@ -166,21 +166,21 @@ TEST(OtherImplementations, SaturateAndKeepNaN) {
 }
 
 // Blocks of zeros, one outlier, constants, subnormals and ties among them. Where a block's scale is 0 in E4M3,
-// fouroversix and NVINT4 make zeros; here it is 2^-9 of the tensor's.
-TEST(OtherImplementations, FourOverSixAndNvint4HaveTheCodesOfTheirAuthors) {
+// fouroversix and NVINT4 make zeros; here it is 2^-9 of the tensor's. IF4's codes of sevenths are there their number.
+TEST(OtherImplementations, FourOverSixNvint4AndIf4HaveTheCodesOfTheirAuthors) {
   const Safetensors golden(TARE_SOURCE_DIR "/tests/data/formats/fp4.safetensors");
   const auto read = [&](const std::string& name) { return Read(*golden.Find(name)).values; };
   const std::vector<float> x = read("x");
   const float of_tensor = AbsMax(x);
   constexpr std::pair<const char*, const char*> kPairs[] = {
-      {"nvfp4:4over6", "fos_mse"}, {"nvfp4", "static6"}, {"nvint4", "nvint4"}};
+      {"nvfp4:4over6", "fos_mse"}, {"nvfp4", "static6"}, {"nvint4", "nvint4"}, {"if4", "if4"}};
   for (const auto& [name, peer] : kPairs) {
     const Format format = *ParseFormat(name);
     const std::vector<float> codes = read(std::string(peer) + "_values"), values = read(std::string(peer) + "_dequant");
     int compared = 0;
     for (size_t at = 0; at < x.size(); at += 16) {
       const float* const block = x.data() + at;
-      const float clip = FourOrSix(block, 16, format, AbsMax({block, 16}), of_tensor);
+      const float clip = BlockEnd(block, 16, format, AbsMax({block, 16}), of_tensor);
       const Scale scale = ScaleFor(clip, format, of_tensor);
       if (std::ranges::all_of(codes.begin() + static_cast<ptrdiff_t>(at),
                               codes.begin() + static_cast<ptrdiff_t>(at) + 16, [](float code) { return code == 0; }))
@@ -188,12 +188,34 @@ TEST(OtherImplementations, FourOverSixAndNvint4HaveTheCodesOfTheirAuthors) {
       ++compared;
       for (size_t i = at; i < at + 16; ++i) {
         const float code = Rounded(x[i], scale.inv, format);
-        EXPECT_EQ(code, codes[i]) << name << " block " << at / 16 << " value " << x[i];
+        EXPECT_EQ(code, scale.inv < 0 ? codes[i] * 0.8571428571f : codes[i])
+            << name << " block " << at / 16 << " value " << x[i];
         EXPECT_NEAR(code * scale.scale, values[i], std::fabs(values[i]) * 0x1p-21f) << name << ' ' << i;
       }
     }
     EXPECT_GT(compared, 15) << name;
   }
+}
+
+// Stored, too: a scale's highest bit says that the block's codes are of sevenths, as in 12 of these.
+TEST(OtherImplementations, If4HasTheScalesOfItsAuthors) {
+  const Safetensors golden(TARE_SOURCE_DIR "/tests/data/formats/fp4.safetensors");
+  const std::vector<float> x = Read(*golden.Find("x")).values, values = Read(*golden.Find("if4_dequant")).values;
+  const std::span<const std::byte> scales = golden.Find("if4_scale")->bytes;
+  QuantizedMatrixBuffer matrix(Format::kIf4, std::ssize(scales), 16, 16, AbsMax(x));
+  int sevenths = 0;
+  for (int64_t row = 0; row < std::ssize(scales); ++row) {
+    RoundRowToNearest(x.data() + 16 * row, ClipChoice::kAbsmax, matrix, row);
+    const auto expected = static_cast<uint8_t>(scales[static_cast<size_t>(row)]);
+    if (expected == 0) continue;  // as above
+    EXPECT_EQ(matrix.view().scale_codes[row], expected) << row;
+    sevenths += matrix.view().IsEven(row, 0);
+    float read[16];
+    DequantizeRow(matrix.view(), row, read);
+    for (int64_t i = 0; i < 16; ++i)
+      EXPECT_NEAR(read[i], values[16 * row + i], std::fabs(read[i]) * 0x1p-21f) << row << ' ' << i;
+  }
+  EXPECT_EQ(sevenths, 12);
 }
 
 }  // namespace

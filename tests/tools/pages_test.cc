@@ -137,6 +137,7 @@ std::string Integers() {
 // "E2M1: 0 0.5 1 1.5 2 3 4 6": with the values if they are few.
 std::string GridText(const FormatInfo& info) {
   const Grid& grid = info.grid;
+  if (!grid.evenly.empty()) return "E2M1, or 0 to 7 times 6/7";
   if (info.together > 1) return Formatted("points of {} weights, each an odd quarter", info.together);
   if (grid.levels.data() == kNf4Levels.data()) return "16 quantiles of the normal law";
   if (!grid.levels.empty()) return Formatted("{} Lloyd-Max values", grid.levels.size());
@@ -160,8 +161,8 @@ std::string OtherFormats() {
     const std::string scale = info.statistic == Statistic::kMean             ? "f32: mean absolute value"
                               : info.statistic == Statistic::kRootMeanSquare ? "f32: root mean square"
                               : type == ScaleType::kF32                      ? "f32: absmax"
-                              : type == ScaleType::kTwoLevel ? Formatted("E4M3 for {}, f32 per tensor", info.block)
-                                                             : Formatted("E8M0 for {}", info.block);
+                              : IsTwoLevel(type) ? Formatted("E4M3 for {}, f32 per tensor", info.block)
+                                                 : Formatted("E8M0 for {}", info.block);
     const float over = info.Largest();
     std::string grid = GridText(info);
     if (!shown.insert(grid).second) grid = grid.substr(0, grid.find(':'));

@@ -33,7 +33,7 @@ def values(file, name):
     """What the codes of a matrix stand for; None if that depends on the group, or on the values beside it."""
     format = bytes(file["codes/" + name].attrs["format"]).decode()
     of_mean_square = format == "e8p" or format.startswith("normal")
-    if format in RANGED or of_mean_square or "hadamard" in file["codes/" + name].attrs:
+    if format in RANGED or of_mean_square or format == "if4" or "hadamard" in file["codes/" + name].attrs:
         return None
     if format in ("int2", "int3", "int4", "int6", "int8"):
         largest = 2 ** (int(format[3:]) - 1) - 1
@@ -88,7 +88,7 @@ for plan in weights=int8/channel weights=int3/group16 weights=int2/channel+zero 
   weights=int6/group16 weights=int4/tensor weights=mxfp4 weights=mxfp6e2m3 \
   weights=mxfp6e3m2:rceil weights=mxfp8e4m3 \
   weights=mxfp8e5m2 weights=mxint8 weights=nvfp4 weights=fp8e4m3/channel weights=fp8e5m2/tensor weights=nf4/group16 \
-  weights=nvfp4:256:ties-away weights=fp8e4m3:rceil/group16 weights=ternary/tensor weights=e8p/channel \
+  weights=nvfp4:256:ties-away weights=if4 weights=fp8e4m3:rceil/group16 weights=ternary/tensor weights=e8p/channel \
   weights=normal4/tensor weights=normal3/group16+hadamard16 weights=normal2/channel \
   weights=int4/group16+zero weights=int6/channel+min weights=int8/tensor+full weights=int8/group16+zero \
   weights=int4/group16+hadamard16 weights=int6/channel+zero+hadamard weights=nvfp4+hadamard8 \

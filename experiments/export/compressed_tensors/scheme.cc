@@ -101,7 +101,7 @@ int Middle(const QuantizedMatrix& m) { return HasOffset(m.format) ? 1 << (Info(m
 // Writes a row of codes as stored: a byte per value, for integers in two's complement.
 void StoredRow(const QuantizedMatrix& m, int64_t row, std::vector<float>& values, uint8_t* codes) {
   values.resize(static_cast<size_t>(m.in));
-  Unpack<float>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, values);
+  UnpackRow(m, row, values);
   const FormatInfo& info = Info(m.format);
   const int middle = Middle(m);
   for (size_t i = 0; i < values.size(); ++i)

@@ -57,7 +57,7 @@ void RoundBy(const SiteBlock& block, const ScaleGroup& group, const Rule& rule, 
     if (see) see(block.key(), sharing, scale);
     return RoundedValues(values.data(), std::ssize(values), scale, rule.format, values.data());
   }
-  clip = FourOrSix(sharing.data(), std::ssize(sharing), rule.format, clip, of_tensor);
+  clip = BlockEnd(sharing.data(), std::ssize(sharing), rule.format, clip, of_tensor);
   const std::optional<double>& top = rule.options.top;
   const Scale scale = top ? ScaleTo(static_cast<float>(*top), clip) : ScaleFor(clip, rule.format, of_tensor);
   CheckScale(block, group, clip, scale.scale, rule.format);

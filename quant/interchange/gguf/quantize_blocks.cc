@@ -186,7 +186,7 @@ RoundedScales PutCodes(TensorType type, const QuantizedMatrix& m, int64_t row, s
   CheckScales(m, row, "weights");
   thread_local std::vector<float> codes;
   codes.resize(static_cast<size_t>(m.in));
-  Unpack<float>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, codes);
+  UnpackRow(m, row, codes);
   const int64_t bytes = FindType(static_cast<uint32_t>(type))->bytes;
   RoundedScales scales{.groups = m.Groups()};
   auto* b = reinterpret_cast<uint8_t*>(data);

@@ -90,6 +90,7 @@ TEST(RoundLayers, CalibratedMethodsKnowFormatsThatAreNotIntegers) {
   };
   for (const auto& [method, plan, error] :
        {Case{"gptq+quantease", "weights=mxfp4", 0.3},
+        {"gptq+quantease", "weights=if4", 0.3},
         {"gptaq", "weights=nvfp4", 0.3},
         {"qronos", "weights=nvfp4+hadamard16", 0.5},
         {"gptq", "weights=ternary/channel", 0.9},

@@ -38,6 +38,25 @@ TEST(FakeQuantize, IsTheRoundingOfRoundH) {
   }
 }
 
+// A negative inverse asks for sevenths: halves between two of them, and the floats beside them.
+TEST(FakeQuantize, TakesTheSeventhsOfIf4) {
+  const Format if4 = Format::kIf4;
+  const Scale scale = ScaleFor(-3.0f, if4, 3.0f);
+  ASSERT_LT(scale.inv, 0);
+  std::vector<float> x{-9, 9, 0};
+  for (int i = -7; i < 7; ++i) {
+    const float half = (static_cast<float>(i) + 0.5f) * 6 / 7 * scale.scale;
+    for (const float value : {std::nextafter(half, -1e6f), half, std::nextafter(half, 1e6f)}) x.push_back(value);
+  }
+  std::vector<float> y = x;
+  FakeQuantize(y.data(), y.size(), scale, if4);
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(y[i], Rounded(x[i], scale.inv, if4) * scale.scale) << x[i];
+    const double sevenths = std::clamp(double{x[i]} / double{scale.scale} * 7 / 6, -7.0, 7.0);
+    EXPECT_NEAR(double{y[i]} / double{scale.scale} * 7 / 6, sevenths, 0.5 + 0x1p-20) << x[i];
+  }
+}
+
 // The halves between two values of each grid, where two roundings may disagree, and the floats beside them.
 TEST(FakeQuantize, TurnsBetweenValuesWhereTheGridDoes) {
   std::vector<Format> grids = SpelledFormats();

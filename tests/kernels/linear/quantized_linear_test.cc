@@ -103,7 +103,7 @@ TEST(QuantizedLinear, ResultsAreTheReferencesWithinRounding) {
 // Against what the codes stand for, which knows of no step: in blocks, by token and within the same rounding.
 TEST(QuantizedLinear, GridsAreIntegersTimesAStep) {
   constexpr Case kBlocks[] = {{1, 1, 32, 32}, {17, 66, 96, 32}, {65, 7, 160, 32}};
-  for (const char* name : {"mxfp4", "mxfp6e2m3:rceil", "mxint8", "nvfp4"}) {
+  for (const char* name : {"mxfp4", "mxfp6e2m3:rceil", "mxint8", "nvfp4", "if4"}) {
     const Format format = *ParseFormat(name);
     for (const Case& c : kBlocks) {
       const QuantizedMatrixBuffer w = RoundedNormal(format, c.out, c.in, Info(format).block, 20);

@@ -227,6 +227,7 @@ TEST(Gptq, ErrorOnTheInputsIsSmallerThanRoundToNearests) {
   for (const auto& [format, group] : {std::pair<Format, int>{Format::kInt4, 60},
                                       {Format::kMxFp4, 32},
                                       {Format::kNvFp4, 16},
+                                      {Format::kIf4, 16},
                                       {Format::kNf4, 60},
                                       {WithRange(Format::kInt4, CodeRange::kFull), 60},
                                       {WithRange(Format::kInt4, CodeRange::kZero), 60},

@@ -68,6 +68,7 @@ TEST(QuantizedCheckpoint, FormatsThatAreNotIntegersComeBack) {
                                     {"nvfp4:4over6", 16},
                                     {"nvfp4:t1", 16},
                                     {"nvint4", 16},
+                                    {"if4", 16},
                                     {"nf4", 20},
                                     {"ternary", 40},
                                     {"e8p", 8},

@@ -85,6 +85,7 @@ TEST(Format, GridsThatAreIntegersTimesAStep) {
   expect("mxfp4", Format::kInt6, 0.5f);  // to 12
   expect("nvfp4", Format::kInt6, 0.5f);
   expect("nvint4", Format::kInt4, 1.0f);
+  expect("if4", Format::kInt6, 0.5f);               // of its E2M1
   expect("mxfp6e2m3:ceil", Format::kInt8, 0.125f);  // to 60
   expect("mxint8", Format::kInt8, 1.0f / 64);
   for (const char* none : {"f32", "mxfp6e3m2", "mxfp8e4m3", "fp8e5m2", "nf4"})

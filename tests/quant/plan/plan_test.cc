@@ -161,7 +161,7 @@ TEST(Plan, GridsAreListsOfValues) {
 TEST(PlanError, ShowsColumnWhatWasFoundWhatWasExpectedAndACaret) {
   EXPECT_EQ(Message("attn_logits=int7/row"),
             "plan, column 13: got 'int7', expected one of f32 int8 int6 int4 mxfp4 mxfp6e2m3 mxfp6e3m2 mxfp8e4m3 "
-            "mxfp8e5m2 mxint8 nvfp4 nvint4 fp8e4m3 fp8e5m2 nf4; the nearest is int8\n"
+            "mxfp8e5m2 mxint8 nvfp4 nvint4 if4 fp8e4m3 fp8e5m2 nf4; the nearest is int8\n"
             "  attn_logits=int7/row\n"
             "              ^");
 }

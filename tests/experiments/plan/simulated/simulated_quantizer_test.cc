@@ -14,6 +14,7 @@
 #include <random>
 #include <tuple>
 
+#include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/round.h"
@@ -184,12 +185,10 @@ TEST(SimulatedQuantizerTest, SelectorsChooseLayersAndHeads) {
 // Blocks count from a row's first key; NVFP4's f32 is of the tensor.
 TEST(SimulatedQuantizerTest, BlocksByDefinition) {
   const ModelConfig config = Config("llama");
-  for (const auto& [text, format] : {std::pair<const char*, Format>{"attn_logits=mxfp4", Format::kMxFp4},
-                                     {"attn_logits=mxfp6e2m3:rceil", *ParseFormat("mxfp6e2m3:rceil")},
-                                     {"attn_logits=nvfp4", Format::kNvFp4}}) {
-    SCOPED_TRACE(text);
+  for (const char* const text : {"mxfp4", "mxfp6e2m3:rceil", "nvfp4", "if4"}) {
+    const Format format = *ParseFormat(text);
     Logits logits(3), expected(3);
-    SimulatedPlan quantizer(text, config);
+    SimulatedPlan quantizer(Formatted("attn_logits={}", text), config);
     Quantize(quantizer, logits, config, 4);
     for (int l = 0; l < kLayers; ++l) {
       for (int b = 0; b < kSequences; ++b) {
@@ -205,10 +204,10 @@ TEST(SimulatedQuantizerTest, BlocksByDefinition) {
         for_rows([&](const float* row, const float* got, int n) {
           for (int s = 0; s < n; ++s) {
             const int block = Info(format).block, begin = s / block * block, end = std::min(begin + block, n);
-            float absmax = 0.0f;
-            for (int i = begin; i < end; ++i) absmax = std::max(absmax, std::fabs(row[i]));
-            const Scale scale = ScaleFor(absmax, format, of_tensor);
-            ASSERT_EQ(got[s], Rounded(row[s], scale.inv, format) * scale.scale) << s;
+            const float absmax = AbsMax({row + begin, static_cast<size_t>(end - begin)});
+            const float chosen = BlockEnd(row + begin, end - begin, format, absmax, of_tensor);
+            const Scale scale = ScaleFor(chosen, format, of_tensor);
+            ASSERT_EQ(got[s], Rounded(row[s], scale.inv, format) * scale.scale) << text << ' ' << s;
           }
         });
       }
