@@ -37,6 +37,8 @@ constexpr Trait kSmooth = Has<&RuleOptions::smooth>, kSketch = Has<&RuleOptions:
                 kMse = Has<&RuleOptions::mse>, kPrerotary = Has<&RuleOptions::prerotary>, kTop = Has<&RuleOptions::top>,
                 kUnnormalized = Has<&RuleOptions::unnormalized>, kMaxShift = Has<&RuleOptions::max_shift>;
 
+bool RoundsSoftmax(const Rule& rule, const ModelSites&) { return rule.options.softmax.Any(); }
+bool RoundsSums(const Rule& rule, const ModelSites&) { return rule.options.softmax.sum.has_value(); }
 bool HasOption(const Rule& rule, const ModelSites&) { return rule.options != RuleOptions{}; }
 bool Clips(const Rule& rule, const ModelSites&) { return rule.options.percentile || rule.options.mse; }
 bool ClipsOrIsStatic(const Rule& rule, const ModelSites&) { return rule.options.HasClip(); }
@@ -128,8 +130,14 @@ constexpr Refusal kRefusals[] = {
         "it without +sink"),
     Row(Use::kAny, {kMaxShift, IsOfSoftpick}, "+maxshift", "none, as a constant added to logits changes softpick",
         "it without +maxshift"),
+    Row(Use::kAny, {RoundsSoftmax, IsOfSoftpick}, "{options}", "none, as softpick is no softmax",
+        "it without +diff, +exp, +rescale and +sum"),
     Row(Use::kAny, {Of<Site::kProbs>, Not<kUnnormalized>, IsOfSoftpick}, "maps divided by the sums of their rows",
         "+unnormalized, as softpick's rows do not sum to 1", "it with +unnormalized"),
+    Row(Use::kAny, {RoundsSoftmax, HasLearnedSinks}, "{options}", "none, as learned sinks belong to the sum",
+        "it without +diff, +exp, +rescale and +sum"),
+    Row(Use::kAny, {RoundsSums, Rounds, Not<kUnnormalized>}, "+sum with maps divided by the sums of their codes",
+        "+unnormalized", "it with +unnormalized"),
     Row(Use::kAny, {kOfCaches, kStatic, Not<HasGroups>}, "{format} with +static", "a format with scales",
         "fp8e4m3/tensor+static"),
     Row(Use::kAny, {kOfCaches, kStatic, Not<Per<Kind::kTensor>>}, "+static with {scale}", "one per tensor",
@@ -187,6 +195,7 @@ constexpr Refusal kRefusals[] = {
     Row(Use::kStored, {Of<Site::kLmHeadW>, HasTiedHead}, "the embedding, which is this model's head",
         "weights of its own", "the plan without the rule"),
 
+    Row(Use::kExecuted, {RoundsSoftmax}, "{options}", "a softmax in f32", kSimulate),
     Row(Use::kExecuted, {kSink}, "+sink", "no sink, which integer kernels do not support", kSimulate),
     Row(Use::kExecuted, {IsOfSoftpick, Rounds, Of<Site::kQ, Site::kK, Site::kV, Site::kAttnLogits, Site::kProbs>},
         "softpick", "softmax, which integer kernels compute", kSimulate),

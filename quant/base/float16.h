@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two 16-bit floating-point types that checkpoints store, as bits. To f32: exact. From f32: the nearest, ties to
-// even.
+// even; or toward zero, where a computation is simulated that rounds so.
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 namespace tare {
@@ -35,5 +36,16 @@ inline uint16_t F16AtMost(float value) {
   return static_cast<uint16_t>(nearest + ((nearest & 0x8000u) != 0 ? 1 : -1));
 }
 inline uint16_t F16AtLeast(float value) { return F16AtMost(-value) ^ 0x8000u; }
+
+enum class HalfRounding : uint8_t { kF16, kBf16, kF16TowardZero, kBf16TowardZero };
+
+// The bits of one magnitude less are one less, of infinity those of the largest finite value.
+inline float RoundedToHalf(float value, HalfRounding rounding) {
+  const bool f16 = rounding == HalfRounding::kF16 || rounding == HalfRounding::kF16TowardZero;
+  const auto wide = [f16](uint16_t bits) { return f16 ? FloatFromF16(bits) : FloatFromBf16(bits); };
+  const uint16_t nearest = f16 ? F16FromFloat(value) : Bf16FromFloat(value);
+  const bool too_far = rounding >= HalfRounding::kF16TowardZero && std::fabs(wide(nearest)) > std::fabs(value);
+  return wide(static_cast<uint16_t>(nearest - (too_far ? 1 : 0)));
+}
 
 }  // namespace tare

@@ -206,6 +206,12 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   } else if (name == "top") {
     options.top = PlainNumber(number, 1.0, kMaxIndex);
     if (!options.top || before.top) Refuse(at, Formatted("one value from 1 to {}: top256", kMaxIndex));
+  } else if (const auto step = std::ranges::find(kSoftmaxSteps, name, [](const auto& s) { return s.first; });
+             step != std::end(kSoftmaxSteps)) {
+    const auto half = std::ranges::find(kHalfWords, number, [](const auto& named) { return named.second; });
+    if (half == std::end(kHalfWords) || before.softmax.*step->second)
+      Refuse(at, Formatted("{0} once, as {0}.f16, {0}.bf16, {0}.f16rz or {0}.bf16rz", name));
+    options.softmax.*step->second = half->first;
   } else if (name == "keep") {
     options.keep = ParseNumber<int>(number).value_or(0);
     if (options.keep < 1 || options.keep > kMaxIndex || before.keep != 0)
@@ -298,9 +304,9 @@ Rule Parser::ParseRule() {
     if (TakeRange(site_class, rule.format)) continue;
     const size_t option = Place();
     ParseOption(site_class, rule.options);
-    if (f32 && !HasWord(site_class.of_f32, text_.substr(option, EndOfWord(option) - option)))
-      RefuseAt(option, Formatted("got '{}', but f32 rounds nothing; expected {}", text_.substr(option, pos_ - option),
-                                 OneOf(site_class.of_f32)));
+    const std::string_view word = text_.substr(option, EndOfWord(option) - option);
+    if (f32 && !HasWord(site_class.of_f32, word.substr(0, word.find('.'))))
+      RefuseAt(option, Formatted("got '{}', but f32 rounds nothing; expected {}", word, OneOf(site_class.of_f32)));
     if (Info(rule.format).block > 0 && rule.options.HasClip())
       RefuseAt(option, Formatted("got '{}', but the scales of {} follow from its blocks",
                                  text_.substr(option, pos_ - option), Name(rule.format)));

@@ -15,6 +15,8 @@
 //              rule's format
 //            | smooth[<n>] | smoothall | hadamard[<n>] | sketch | maxshift | sink | keep<n> | outliers<percent>
 //            | static | p<percent> | mse | top<value> | prerotary | unnormalized
+//            | step "." half                        step = diff | exp | rescale | sum
+//   half     = f16 | bf16 | f16rz | bf16rz
 //
 // Layers, heads and experts count from 0, maps are 1 and 2. Blanks around tokens are ignored. A selector may use only
 // dimensions that the site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the
@@ -36,8 +38,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "quant/base/float16.h"
 #include "quant/format/format.h"
 #include "quant/format/hadamard.h"
 #include "quant/plan/site.h"
@@ -65,6 +69,25 @@ struct Selector {
   friend bool operator==(const Selector&, const Selector&) = default;
 };
 
+// Which results of the softmax's own arithmetic are rounded to 16 bits, as kernels compute it tile by tile
+// (experiments/plan/simulated/softmax_steps.h). Empty: f32.
+struct SoftmaxSteps {
+  std::optional<HalfRounding> difference, exponential, rescale, sum;
+
+  bool Any() const { return *this != SoftmaxSteps{}; }
+  friend bool operator==(const SoftmaxSteps&, const SoftmaxSteps&) = default;
+};
+// As options spell them: "diff", "exp".
+inline constexpr std::pair<std::string_view, std::optional<HalfRounding> SoftmaxSteps::*> kSoftmaxSteps[] = {
+    {"diff", &SoftmaxSteps::difference},
+    {"exp", &SoftmaxSteps::exponential},
+    {"rescale", &SoftmaxSteps::rescale},
+    {"sum", &SoftmaxSteps::sum}};
+inline constexpr std::pair<HalfRounding, std::string_view> kHalfWords[] = {{HalfRounding::kF16, ".f16"},
+                                                                           {HalfRounding::kBf16, ".bf16"},
+                                                                           {HalfRounding::kF16TowardZero, ".f16rz"},
+                                                                           {HalfRounding::kBf16TowardZero, ".bf16rz"}};
+
 // Tokens whose mean is subtracted before rounding: the sequence's first (kSmoothingTokens), all of them, or each run of
 // so many queries, whose mean times the unrounded keys is added to logits.
 enum class MeanOver : uint8_t { kFirst, kAll, kEach };
@@ -84,6 +107,7 @@ struct RuleOptions {
   std::optional<double> top;            // "top256": what the largest magnitude becomes, in place of the largest code
   bool prerotary = false;               // keys are rounded as they are before rotary positions
   bool unnormalized = false;            // probabilities are not divided by the sum that rounding left
+  SoftmaxSteps softmax;                 // "diff.f16", "exp.bf16"
 
   // The rotation of rows of so many channels; null without +hadamard. Throws Error as PlanRotation does.
   const Hadamard* Rotation(int64_t channels) const;
@@ -119,6 +143,10 @@ inline constexpr auto kRuleOptions = std::to_array<RuleOption>({
     {"top", nullptr, "top256", "what the magnitude that sets the scale becomes; executed for probs"},
     {"prerotary", &RuleOptions::prerotary, "", "rounds keys before rotary position embedding"},
     {"unnormalized", &RuleOptions::unnormalized, "", "leaves rows of probs with the sum after rounding"},
+    {"diff", nullptr, "diff.f16", "softmax in 16 bits: logits minus their maximum. Simulated"},
+    {"exp", nullptr, "exp.bf16", "likewise, exponentials"},
+    {"rescale", nullptr, "rescale.f16", "likewise, factors of earlier tiles"},
+    {"sum", nullptr, "sum.f16rz", "likewise, sums of a tile; here toward zero"},
 });
 
 // "+smooth+p99.9", in the order of RuleOptions.

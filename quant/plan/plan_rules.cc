@@ -88,6 +88,11 @@ std::string TextOf(const RuleOptions& options) {
   if (options.top) text += Formatted("+top{}", *options.top);  // 1 .. 65535: never with an exponent
   if (options.prerotary) text += "+prerotary";
   if (options.unnormalized) text += "+unnormalized";
+  for (const auto& [name, step] : kSoftmaxSteps) {
+    for (const auto& [half, word] : kHalfWords) {
+      if (options.softmax.*step == half) text.append("+").append(name).append(word);
+    }
+  }
   return text;
 }
 

@@ -75,7 +75,8 @@ constexpr SiteClass kValues{"values",
                             "",
                             true};
 constexpr SiteClass kScores{"logits", "lhm", kOfScores, "maxshift sink keep static p mse", kSigned, "sink"};
-constexpr SiteClass kLateMaps{"maps", "lhm", kOfProbs, "keep top unnormalized", kUnsigned};
+constexpr SiteClass kLateMaps{
+    "maps", "lhm", kOfProbs, "keep top unnormalized diff exp rescale sum", kUnsigned, "diff exp rescale sum"};
 constexpr SiteClass kEarlyMaps{"differences", "lh", kOfDifferences, "keep p mse", kEither};
 constexpr SiteClass kHeadOutputs{"by head", "lh", kOfHead, "zero static p mse", kSigned};
 constexpr SiteClass kCachedKeys{

@@ -100,7 +100,9 @@ void Normalise(const SiteBlock& block) {
 
 }  // namespace
 
-bool SimulatedQuantizer::Wants(Site site, std::optional<int>) const { return plan_.plan().Touches(site); }
+bool SimulatedQuantizer::Wants(Site site, std::optional<int>) const {
+  return plan_.plan().Touches(site) || softmax_.Wants(site);
+}
 
 bool SimulatedQuantizer::NeedsSurvey(Site site, std::optional<int>) const { return plan_.NeedsSurvey(site); }
 
@@ -173,21 +175,25 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
   });
 }
 
-void SimulatedQuantizer::Visit(const SiteBlock& block, int) {
-  const Rule* rule = plan_.RuleAt(block.key());
-  if (rule == nullptr) return;
-  RowChange change = ChangeOf(*rule, block);
+void SimulatedQuantizer::Visit(const SiteBlock& block, int thread) {
+  if (block.site == Site::kProbs) softmax_.WriteProbs(block, thread);
+  if (const Rule* const rule = plan_.RuleAt(block.key())) Change(block, *rule);
+  if (block.site == Site::kAttnLogits) softmax_.KeepLogits(block, thread);
+}
+
+void SimulatedQuantizer::Change(const SiteBlock& block, const Rule& rule) {
+  RowChange change = ChangeOf(rule, block);
   if (change.Any()) {
     for (int64_t r = 0; r < block.rows; ++r) {
       CheckedAbsmax(block, block.Row(r), r, 0);
       change.Make(r, block.Row(r));
     }
   }
-  const std::vector<float> before = rule->options.sketch ? CopyOf(block) : std::vector<float>();
-  Quantize(block, *rule);
-  if (rule->options.sketch) AddSketches(block, before);
+  const std::vector<float> before = rule.options.sketch ? CopyOf(block) : std::vector<float>();
+  Quantize(block, rule);
+  if (rule.options.sketch) AddSketches(block, before);
   for (int64_t r = 0; change.Any() && r < block.rows; ++r) change.Undo(r, block.Row(r));
-  if (block.site == Site::kProbs && !rule->options.unnormalized) Normalise(block);
+  if (block.site == Site::kProbs && !rule.options.unnormalized) Normalise(block);
 }
 
 }  // namespace tare

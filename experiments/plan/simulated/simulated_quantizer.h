@@ -25,9 +25,10 @@
 // of a group unchanged (shared_scales.h); +sketch (k) adds what a row's signs tell of its error
 // (quant/format/hadamard.h), where +hadamard has rotated it. +smooth (q, k, v) subtracts the mean of each channel
 // over the sequence's first tokens (kSmoothingTokens), +smoothall over all of them, before quantizing and adds it back
-// after; +smooth<N> (q) is in query_means.h. +top<X> makes the largest magnitude X instead of the format's largest
-// value. The scales for attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure
-// 8), which does not say which it used.
+// after; +smooth<N> (q) is in query_means.h. +diff, +exp, +rescale and +sum (probs) round steps of the softmax first
+// (softmax_steps.h). +top<X> makes the largest magnitude X instead of the format's largest value. The scales for
+// attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say
+// which it used.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,7 @@
 
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/shared_scales.h"
+#include "experiments/plan/simulated/softmax_steps.h"
 #include "kernels/cache/key_rotary.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/round.h"
@@ -111,7 +113,7 @@ class ZeroSink : public SiteVisitor {
 class SimulatedQuantizer : public SiteVisitor {
  public:
   // The plan must outlive it.
-  explicit SimulatedQuantizer(const ResolvedPlan& plan) : plan_(plan) {}
+  explicit SimulatedQuantizer(const ResolvedPlan& plan) : plan_(plan), softmax_(plan.plan()) {}
 
   // By layer, for +prerotary; before any block is shown.
   void SetKeyRotaries(std::vector<std::shared_ptr<const KeyRotary>> of_layers) { rotaries_ = std::move(of_layers); }
@@ -124,15 +126,20 @@ class SimulatedQuantizer : public SiteVisitor {
   bool Wants(Site site, std::optional<int> layer) const override;
   bool Changes() const override { return true; }
   bool NeedsSurvey(Site site, std::optional<int> layer) const override;
-  void BeginBatch(int64_t) override { maxima_.Clear(); }
+  void BeginBatch(int64_t) override {
+    maxima_.Clear();
+    softmax_.BeginBatch();
+  }
   void Survey(const SiteBlock& block, int thread) override;
   void Visit(const SiteBlock& block, int thread) override;
 
  private:
+  void Change(const SiteBlock& block, const Rule& rule);
   void Quantize(const SiteBlock& block, const Rule& rule);
   RowChange ChangeOf(const Rule& rule, const SiteBlock& block) const;
 
   const ResolvedPlan& plan_;
+  SoftmaxOfPlan softmax_;
   std::vector<std::shared_ptr<const KeyRotary>> rotaries_;
   SeeGroup see_group_;
   SharedMaxima maxima_;  // gathered by the survey

@@ -25,6 +25,10 @@ std::optional<Rule> RuleIn(const std::string& text) {
   }
 }
 
+bool IsOfSoftmax(std::string_view word) {
+  return std::ranges::contains(kSoftmaxSteps, word, [](const auto& step) { return step.first; });
+}
+
 std::vector<std::string> OptionsOf(const SiteClass& site_class) {
   std::vector<std::string> options;
   std::istringstream words{std::string(site_class.options)};
@@ -34,6 +38,7 @@ std::vector<std::string> OptionsOf(const SiteClass& site_class) {
                              : word == "outliers"  ? "outliers1"
                              : word == "top"       ? "top1"
                              : word == "smooth<N>" ? "smooth8"
+                             : IsOfSoftmax(word)   ? word + ".f16"
                                                    : word));
   return options;
 }

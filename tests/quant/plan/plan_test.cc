@@ -221,8 +221,8 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"attn_logits=f32+sink+sink", 22, "expected each option once"},
            Case{"k=f32+sink", 6, "got '+'"},
            Case{"probs=u8/row+maxshift", 14,
-                "got 'maxshift', expected one of keep top unnormalized (with a number: keep4, top256)"},
-           Case{"probs=f32+unnormalized", 10, "got '+', expected ',' or the end"},
+                "got 'maxshift', expected one of keep top unnormalized diff exp rescale sum (with a number: keep4, "
+                "top256, diff.f16, exp.bf16, rescale.f16, sum.f16rz)"},
            Case{"difference=int8/row+unnormalized", 21, "got 'unnormalized', expected one of keep p mse"},
            Case{"probs=u8/head", 10, "got 'head', expected one of row block<N> tensor"},
            Case{"difference=int8/tensor", 17, "got 'tensor', expected one of row block<N>"},
