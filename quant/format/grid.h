@@ -41,7 +41,7 @@
 // torchao's; Alvarez et al., Introducing NVFP4, NVIDIA 2025; Cook et al., arXiv 2512.02010, and mit-han-lab/fouroversix
 // dadfad6, reference.py; thu-ml/SageAttention d1a57a5, fp4_quantization_4d.cu.
 //
-// IF4 of four over six's authors has NVFP4's scales, and for each block the values that lose less: those of E2M1, or the
+// IF4, of the same repository, has NVFP4's scales, and for each block the values that lose less: those of E2M1, or the
 // integers from -7 to 7 times 6/7, which spread the same range evenly. The sign of the block's scale says which.
 #pragma once
 
