@@ -21,6 +21,10 @@ def rotated_back(file, values, run):
     return (turned.reshape(rows, n) * file[f"hadamard/signs.{n}"][:]).astype(np.float32)
 
 
+def of_bf16(values):
+    return (values.astype(np.uint32) << 16).view(np.float32)
+
+
 def weight(file, name):
     codes, scales = file["codes/" + name], file["scales/" + name]
     rows, format, n = codes[:], bytes(codes.attrs["format"]).decode(), codes.attrs["in"]
@@ -62,7 +66,13 @@ def weight(file, name):
     values = values * of_columns(scale)
     if suffix == "min":
         values = values + of_columns(file["minima/" + name][:])
-    return rotated_back(file, values, codes.attrs["hadamard"]) if "hadamard" in codes.attrs else values
+    if "hadamard" in codes.attrs:
+        values = rotated_back(file, values, codes.attrs["hadamard"])
+    if "low_rank_up/" + name in file:
+        up, down = (of_bf16(file[f"low_rank_{part}/{name}"][:]) for part in ("up", "down"))
+        for k in range(len(down)):
+            values = values + up[:, k:k + 1] * down[k]
+    return values
 
 
 if __name__ == "__main__":

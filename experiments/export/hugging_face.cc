@@ -169,6 +169,12 @@ std::string WrittenText(const ExportSummary& summary) {
   return text;
 }
 
+void RefuseBranch(const QuantizedMatrix& matrix, const std::string& where, std::string_view format) {
+  if (matrix.branch.rank > 0)
+    Fail("{}: got codes with a low-rank branch, expected codes alone, as {} has none; try --format safetensors", where,
+         format);
+}
+
 TensorView JoinedTensor(const FusedTensor& fused, std::span<const TensorView> parts, AlignedBuffer<std::byte>& memory) {
   TensorView whole = parts.front();
   whole.name = fused.name;

@@ -52,6 +52,9 @@ ExportSummary ExportDequantized(const std::filesystem::path& quantized, const st
 // "36 tensors in BF16, 15 of them rounded to nearest; 1 in F32, whose values the source's type cannot hold".
 std::string WrittenText(const ExportSummary& summary);
 
+// Throws Error, starting with `where`, if codes have a low-rank branch, which no format of codes but Tare's has.
+void RefuseBranch(const QuantizedMatrix& matrix, const std::string& where, std::string_view format);
+
 // ---- The parts of a fused tensor (experiments/model/linear/weights.h) as other programs store it: rows of several
 // tensors, or of several matrices of codes, below each other, or columns of tensors side by side.
 //

@@ -71,7 +71,15 @@ void ProjectSeen(const LayerCall& call, float* x, std::initializer_list<SeenProj
     std::copy_n(x, rows * columns, call.a.seen.data());
     ShowRows(call, p.site, call.a.seen.data(), columns);
     const LinearProduct product{p.linear, p.y};
-    if (!ends) call.products.Project(call.a.seen.data(), rows, {&product, 1});
+    if (ends) continue;
+    call.products.Project(call.a.seen.data(), rows, {&product, 1});
+    if (!p.linear.HasBranch()) continue;
+    // A low-rank branch reads x itself: it lacks what visitors took from x.
+    float* const taken = call.a.seen.data();
+    ParallelFor(static_cast<size_t>(rows), [&](int64_t row, int) {
+      for (int64_t i = row * columns; i < (row + 1) * columns; ++i) taken[i] = x[i] - taken[i];
+    });
+    AddBranch(*p.linear.stored().quantized, taken, rows, p.y);
   }
   if (ends) return call.part->End(x, static_cast<size_t>(rows * columns));
   call.products.Project(x, rows, unseen);

@@ -40,6 +40,7 @@ Stored StoredIn(const Model& model) {
                                {"format", Name(m->format)},
                                {"group", m->group},
                                {"hadamard", m->rotation == nullptr ? Json() : Json(m->rotation->run())},
+                               {"rank", m->branch.rank > 0 ? Json(m->branch.rank) : Json()},
                                {"bytes", stored},
                                {"bits_per_weight", 8.0 * static_cast<double>(stored) / static_cast<double>(values)}});
       continue;

@@ -13,12 +13,12 @@
 namespace tare {
 namespace {
 
-constexpr std::string_view kSchema = "tare.quantized/5";
-constexpr std::string_view kOlderSchemas[] = {"tare.quantized/4", "tare.quantized/3", "tare.quantized/2",
-                                              "tare.quantized/1"};
+constexpr std::string_view kSchema = "tare.quantized/6";
+constexpr std::string_view kOlderSchemas[] = {"tare.quantized/5", "tare.quantized/4", "tare.quantized/3",
+                                              "tare.quantized/2", "tare.quantized/1"};
 constexpr std::string_view kFiles = "files/", kTensors = "tensors/", kCodes = "codes/", kScales = "scales/",
                            kTensorScales = "tensor_scales/", kZeros = "zeros/", kMinima = "minima/", kGrids = "grids/",
-                           kClips = "clips/", kHadamard = "hadamard/";
+                           kClips = "clips/", kHadamard = "hadamard/", kUp = "low_rank_up/", kDown = "low_rank_down/";
 
 std::string In(std::string_view group, const std::string& name) { return std::string(group) + name; }
 
@@ -96,6 +96,11 @@ void QuantizedCheckpointWriter::AddMatrix(const std::string& name, const Quantiz
   }
   if (m.zeros != nullptr) file_.WriteDataset(In(kZeros, name), DType::kU8, {m.out, m.Groups()}, m.zeros);
   if (m.minima != nullptr) file_.WriteDataset(In(kMinima, name), DType::kF32, {m.out, m.Groups()}, m.minima);
+  if (const LowRank& branch = m.branch; branch.rank > 0) {
+    file_.WriteDataset(In(kUp, name), DType::kU16, {m.out, branch.rank}, branch.up);
+    file_.WriteDataset(In(kDown, name), DType::kU16, {branch.rank, m.in}, branch.down);
+    for (const std::string_view part : {kUp, kDown}) file_.SetAttribute(In(part, name), "dtype", "BF16");
+  }
   if (IsTwoLevel(m.format.scale)) file_.WriteDataset(In(kTensorScales, name), DType::kF32, {1}, &m.of_tensor);
   for (const NamedGrid& grid : GridsOf(m.format)) {
     if (shared_.insert(grid.path).second) file_.WriteDataset<float>(grid.path, {std::ssize(grid.values)}, grid.values);
@@ -170,9 +175,16 @@ void QuantizedCheckpoint::ReadMatrix(const std::string& name) {
   if (static_cast<int64_t>(m.RowBytes()) != shape[1])
     Fail("{}: got rows of {} bytes, expected {} for {} codes of {}", where, shape[1], m.RowBytes(), m.in, format_name);
   ReadScales(name, where, m);
-  if (format->range == CodeRange::kZero) m.zeros = ReadGroups<uint8_t>(In(kZeros, name), where, m, "zero points");
-  if (format->range == CodeRange::kMin) m.minima = ReadGroups<float>(In(kMinima, name), where, m, "minima");
+  const std::vector<int64_t> groups{m.out, m.Groups()};
+  if (format->range == CodeRange::kZero) m.zeros = ReadValues<uint8_t>(In(kZeros, name), where, groups, "zero points");
+  if (format->range == CodeRange::kMin) m.minima = ReadValues<float>(In(kMinima, name), where, groups, "minima");
   if (file_.HasAttribute(codes, "hadamard")) ReadRotation(codes, where, m);
+  if (const std::string up = In(kUp, name); file_.Has(up)) {
+    const std::vector<int64_t> factor = file_.Shape(up);
+    const int64_t rank = m.branch.rank = factor.size() == 2 ? factor[1] : 0;
+    m.branch.up = ReadValues<uint16_t>(up, where, {m.out, rank}, "low-rank factor");
+    m.branch.down = ReadValues<uint16_t>(In(kDown, name), where, {rank, m.in}, "low-rank factor");
+  }
   matrices_[name] = m;
 }
 
@@ -199,15 +211,18 @@ void QuantizedCheckpoint::ReadRotation(const std::string& codes, const std::stri
   }
 }
 
-// One value per group, mapped.
+// Values beside the codes, mapped.
 template <typename T>
-const T* QuantizedCheckpoint::ReadGroups(const std::string& path, const std::string& where, const QuantizedMatrix& m,
-                                         const char* what) const {
-  constexpr DType kType = std::is_same_v<T, float> ? DType::kF32 : DType::kU8;
+const T* QuantizedCheckpoint::ReadValues(const std::string& path, const std::string& where,
+                                         const std::vector<int64_t>& shape, const char* what) const {
+  constexpr DType kType = std::is_same_v<T, float> ? DType::kF32 : sizeof(T) == 2 ? DType::kU16 : DType::kU8;
   if (!file_.Has(path)) Fail("{}: got no {}, expected '{}'; try making the file again", where, what, path);
-  if (file_.Type(path) != kType || file_.Shape(path) != std::vector<int64_t>{m.out, m.Groups()})
-    Fail("{}: got {} of another shape or type, expected {} [{}, {}]", where, what, kType == DType::kF32 ? "f32" : "u8",
-         m.out, m.Groups());
+  if (file_.Type(path) != kType || file_.Shape(path) != shape)
+    Fail("{}: got {} of another shape or type, expected {} {}", where, what,
+         std::is_same_v<T, float> ? "f32"
+         : sizeof(T) == 2         ? "u16"
+                                  : "u8",
+         ShapeText(shape));
   const auto* values = reinterpret_cast<const T*>(file_.Bytes(path).data());
   if (reinterpret_cast<uintptr_t>(values) % alignof(T) != 0)
     Fail("{}: its {} are not aligned in the file; try making it again", where, what);
@@ -217,9 +232,9 @@ const T* QuantizedCheckpoint::ReadGroups(const std::string& path, const std::str
 void QuantizedCheckpoint::ReadScales(const std::string& name, const std::string& where, QuantizedMatrix& m) {
   const std::string scales = In(kScales, name), tensor_scale = In(kTensorScales, name);
   if (m.format.scale == ScaleType::kF32) {
-    m.scales = ReadGroups<float>(scales, where, m, "scales");
+    m.scales = ReadValues<float>(scales, where, {m.out, m.Groups()}, "scales");
   } else {
-    m.scale_codes = ReadGroups<uint8_t>(scales, where, m, "scales");
+    m.scale_codes = ReadValues<uint8_t>(scales, where, {m.out, m.Groups()}, "scales");
   }
   if (IsTwoLevel(m.format.scale)) {
     const std::vector<float> of_tensor = file_.Read<float>(tensor_scale);
@@ -264,7 +279,7 @@ void QuantizedCheckpoint::Release(const std::string& name) const {
   if (!matrices_.contains(name)) return file_.Release(In(kTensors, name));
   file_.Release(In(kCodes, name));
   file_.Release(In(kScales, name));
-  for (const std::string_view group : {kZeros, kMinima}) {
+  for (const std::string_view group : {kZeros, kMinima, kUp, kDown}) {
     if (file_.Has(In(group, name))) file_.Release(In(group, name));
   }
 }

@@ -2,7 +2,7 @@
 // A quantized checkpoint: one HDF5 file with everything that a model needs. docs/reference/quantized-checkpoint.md
 // describes the layout for readers in other languages.
 //
-//   /                 schema "tare.quantized/5", plan, plan_hash, method, source, source_sha256, calibration
+//   /                 schema "tare.quantized/6", plan, plan_hash, method, source, source_sha256, calibration
 //   /files/NAME       config.json and the tokenizer's files (kTokenizerFiles of checkpoint.h): u8, unchanged
 //   /tensors/NAME     unquantized tensors, as stored; BF16 and F16 as u16 with the attribute dtype
 //   /codes/NAME       u8 [out, bytes of a row], quant/format/pack.h; attributes format, granularity, group, in; of
@@ -11,6 +11,7 @@
 //   /tensor_scales/NAME  f32 [1], beside E4M3
 //   /zeros/NAME       u8 [out, groups], of formats +zero
 //   /minima/NAME      f32 [out, groups], of formats +min
+//   /low_rank_up/NAME, /low_rank_down/NAME  u16 [out, rank] and [rank, in]: BF16, whose product is added to the values
 //   /grids/FORMAT     f32 [2^bits]: the value of each code of a format that is not integer, and of each scale's code
 //   /hadamard/signs.N, /hadamard/matrix.B   i8 [N] and i8 [B, B]: the parts of a rotation of N channels (hadamard.h)
 //   /clips/PLACE      f32 [n]: the magnitudes that become the largest code of an activation, for rules with +static
@@ -32,8 +33,8 @@
 
 namespace tare {
 
-// Whether this version reads such a file. Schema /4 has no rotations, /3 no int3, int2 and e8p either, /2 neither +full
-// nor +zero nor +min, /1 integers only; otherwise they are the same.
+// Whether this version reads such a file. Schema /5 has no low-rank branches, /4 no rotations either, /3 no int3, int2
+// and e8p, /2 neither +full nor +zero nor +min, /1 integers only; otherwise they are the same.
 bool IsQuantizedSchema(std::string_view schema);
 
 // What the file was made from, and how.
@@ -90,7 +91,7 @@ class QuantizedCheckpoint {
   void ReadScales(const std::string& name, const std::string& where, QuantizedMatrix& matrix);
   void ReadRotation(const std::string& codes, const std::string& where, QuantizedMatrix& matrix);
   template <typename T>
-  const T* ReadGroups(const std::string& path, const std::string& where, const QuantizedMatrix& matrix,
+  const T* ReadValues(const std::string& path, const std::string& where, const std::vector<int64_t>& shape,
                       const char* what) const;
   void ReadClips(const std::string& path);
 

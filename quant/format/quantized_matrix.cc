@@ -3,8 +3,10 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
+#include "quant/base/float16.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
@@ -17,6 +19,17 @@ void RotateRowBack(const QuantizedMatrix& m, int64_t row, float* y, const std::s
   m.rotation->RotateBack(y, y);
   if (!std::all_of(y, y + m.in, [](float value) { return std::isfinite(value); }))
     Fail("{}: row {}: got values beyond f32 from codes of rotated weights; try smaller weights", where, row);
+}
+
+// y += the row of the branch, term after term.
+void AddBranchRow(const QuantizedMatrix& m, int64_t row, float* y, const std::string& where) {
+  for (int64_t k = 0; k < m.branch.rank; ++k) {
+    const float up = FloatFromBf16(m.branch.up[row * m.branch.rank + k]);
+    const uint16_t* const down = m.branch.down + k * m.in;
+    for (int64_t i = 0; i < m.in; ++i) y[i] += up * FloatFromBf16(down[i]);
+  }
+  if (!std::all_of(y, y + m.in, [](float value) { return std::isfinite(value); }))
+    Fail("{}: row {}: got values beyond f32 with a low-rank branch; try smaller weights", where, row);
 }
 
 // As CheckShape, also for unsigned values.
@@ -54,7 +67,7 @@ size_t QuantizedMatrix::Bytes() const {
   const CodeRange range = format.range;
   const size_t of_offset = range == CodeRange::kZero ? 1 : range == CodeRange::kMin ? sizeof(float) : 0;
   return static_cast<size_t>(out) * (RowBytes() + static_cast<size_t>(Groups()) * (of_scale + of_offset)) +
-         (IsTwoLevel(type) ? sizeof(float) : 0);
+         (IsTwoLevel(type) ? sizeof(float) : 0) + static_cast<size_t>(branch.rank * (out + in)) * sizeof(uint16_t);
 }
 
 int64_t GroupOf(Granularity granularity, int64_t in) {
@@ -125,6 +138,7 @@ void DequantizeRow(const QuantizedMatrix& m, int64_t row, float* y, const std::s
     }
   }
   if (m.rotation != nullptr) RotateRowBack(m, row, y, where);
+  if (m.branch.rank > 0) AddBranchRow(m, row, y, where);
 }
 
 QuantizedMatrixBuffer::QuantizedMatrixBuffer(Format format, int64_t out, int64_t in, int64_t group, float tensor_absmax,
@@ -187,6 +201,14 @@ GroupScale QuantizedMatrixBuffer::SetScale(int64_t row, int64_t g, Ends ends) {
   if (view_.zeros != nullptr) zeros_.data()[at] = static_cast<uint8_t>(group.zero);
   if (view_.minima != nullptr) minima_.data()[at] = group.origin;
   return group;
+}
+
+void QuantizedMatrixBuffer::SetBranch(std::vector<uint16_t> up, std::vector<uint16_t> down) {
+  const int64_t rank = std::ssize(down) / view_.in;
+  CheckEqual("low-rank branch", "values of down", std::ssize(down), rank * view_.in);
+  CheckEqual("low-rank branch", "values of up", std::ssize(up), view_.out * rank);
+  up_ = std::move(up), down_ = std::move(down);
+  view_.branch = {.up = up_.data(), .down = down_.data(), .rank = rank};
 }
 
 std::optional<Format> NarrowestFormat(float least, float most, std::initializer_list<CodeRange> ranges) {

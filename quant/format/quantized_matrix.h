@@ -3,7 +3,7 @@
 // (code - zero) * scale, or with a minimum, code * scale + minimum (round.h). Each scale belongs to `group`
 // neighbouring inputs of one output; one scale per output ("channel") is a group of all inputs. Blocks that a format
 // defines need not divide a row: the last one may be short, as if padded with zeros. Codes may be of W R, with R a
-// Hadamard rotation of the inputs (hadamard.h).
+// Hadamard rotation of the inputs (hadamard.h), and of what two thin factors leave of W.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "quant/base/aligned.h"
 #include "quant/format/format.h"
@@ -22,6 +23,13 @@
 namespace tare {
 
 class Hadamard;
+
+// A low-rank branch, up down, in bf16: values of W are those of its codes and these.
+struct LowRank {
+  const uint16_t* up = nullptr;    // [out][rank]
+  const uint16_t* down = nullptr;  // [rank][in]
+  int64_t rank = 0;                // 0: there is none
+};
 
 // A view; codes are stored as in pack.h, row by row.
 struct QuantizedMatrix {
@@ -36,6 +44,7 @@ struct QuantizedMatrix {
   int64_t group = 0;  // divides in, or is the format's block
   // R, if the codes are of W R (a plan's +hadamard): a row's values are those of its codes times R^T.
   const Hadamard* rotation = nullptr;
+  LowRank branch = {};  // of W, not of W R
 
   int64_t Groups() const { return (in + group - 1) / group; }
   int64_t GroupEnd(int64_t g) const { return std::min((g + 1) * group, in); }
@@ -47,7 +56,7 @@ struct QuantizedMatrix {
   float ZeroOf(int64_t row, int64_t g) const { return zeros == nullptr ? 0.0f : zeros[row * Groups() + g]; }
   float MinimumOf(int64_t row, int64_t g) const { return minima == nullptr ? 0.0f : minima[row * Groups() + g]; }
   size_t RowBytes() const;
-  size_t Bytes() const;  // of codes, scales, zero points and minima, also where there are none yet
+  size_t Bytes() const;  // of codes, scales, zero points and minima, also where there are none yet, and of the branch
 };
 
 // Values that share a scale for a weight's granularity: for channel and tensor all of `in` (a tensor's one scale is
@@ -91,6 +100,8 @@ class QuantizedMatrixBuffer {
   float* Scales(int64_t row) { return scales_.data() + row * view_.Groups(); }  // if they are f32
   uint8_t* Zeros(int64_t row) { return zeros_.data() + row * view_.Groups(); }  // if the format has them
   float* Minima(int64_t row) { return minima_.data() + row * view_.Groups(); }  // likewise
+  // up [out, rank] and down [rank, in].
+  void SetBranch(std::vector<uint16_t> up, std::vector<uint16_t> down);
   size_t code_bytes() const { return codes_.size(); }
   size_t scale_count() const { return scales_.size(); }
 
@@ -100,6 +111,7 @@ class QuantizedMatrixBuffer {
   AlignedBuffer<uint8_t> scale_codes_;
   AlignedBuffer<uint8_t> zeros_;
   AlignedBuffer<float> minima_;
+  std::vector<uint16_t> up_, down_;
   float tensor_absmax_ = 0;
   QuantizedMatrix view_;
 };

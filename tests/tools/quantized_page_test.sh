@@ -33,7 +33,8 @@ def values(file, name):
     """What the codes of a matrix stand for; None if that depends on the group, or on the values beside it."""
     format = bytes(file["codes/" + name].attrs["format"]).decode()
     of_mean_square = format == "e8p" or format.startswith("normal")
-    if format in RANGED or of_mean_square or format == "if4" or "hadamard" in file["codes/" + name].attrs:
+    low_rank = "low_rank_up" in file
+    if format in RANGED or of_mean_square or format == "if4" or low_rank or "hadamard" in file["codes/" + name].attrs:
         return None
     if format in ("int2", "int3", "int4", "int6", "int8"):
         largest = 2 ** (int(format[3:]) - 1) - 1
@@ -83,7 +84,12 @@ for folder in sys.argv[1:]:
     assert filled > 0, plan
 PYTHON
 # quantized MODEL FOLDER ARGUMENT...: by the plan of the folder.
-quantized() { "$tare" quantize "$1" --plan "$(cat "$2/plan")" "${@:3}" >/dev/null; }
+quantized() {
+  local plan method=rtn
+  plan=$(cat "$2/plan")
+  [ "$plan" != weights=int4/group8 ] || method=svdquant:3
+  "$tare" quantize "$1" --plan "$plan" --method $method "${@:3}" >/dev/null
+}
 for plan in weights=int8/channel weights=int3/group16 weights=int2/channel+zero weights=int3/tensor+full \
   weights=int6/group16 weights=int4/tensor weights=mxfp4 weights=mxfp6e2m3 \
   weights=mxfp6e3m2:rceil weights=mxfp8e4m3 \
@@ -92,6 +98,7 @@ for plan in weights=int8/channel weights=int3/group16 weights=int2/channel+zero 
   weights=normal4/tensor weights=normal3/group16+hadamard16 weights=normal2/channel \
   weights=int4/group16+zero weights=int6/channel+min weights=int8/tensor+full weights=int8/group16+zero \
   weights=int4/group16+hadamard16 weights=int6/channel+zero+hadamard weights=nvfp4+hadamard8 \
+  weights=int4/group8 \
   "weights=grid(-1 -0.3 0.2 1)/group16" "weights=grid($(seq -s ' ' -40 1 29))/channel"; do
   folder=$(mktemp -d "$work/plan.XXXX")
   printf %s "$plan" >"$folder/plan"

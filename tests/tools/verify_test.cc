@@ -27,7 +27,7 @@ TEST_F(VerifyTest, AWholeFileIsWhole) {
   const Outcome verified = CallTare({"verify", file_});
   EXPECT_EQ(verified.exit_code, 0) << verified.err;
   EXPECT_THAT(verified.out, HasSubstr("q.h5: whole; "));
-  EXPECT_THAT(verified.out, HasSubstr("schema tare.quantized/5"));
+  EXPECT_THAT(verified.out, HasSubstr("schema tare.quantized/6"));
   const auto json = nlohmann::json::parse(CallTare({"verify", file_, "--json", "-"}).out);
   EXPECT_EQ(json["schema"], "tare.verify/1");
   EXPECT_EQ(json["whole"], true);

@@ -165,8 +165,9 @@ class Linear {
  public:
   Linear(const Quantized& weight, const std::string& activations, int threads) : threads_(threads) {
     const QuantizedMatrix& matrix = weight.matrix;
-    if (weight.shape.size() != 2 || matrix.rotation != nullptr || !PackedMatrix::Takes(matrix))
-      Fail("weight: got {} {}, expected a matrix of integers in groups of a multiple of 16, without +hadamard",
+    if (weight.shape.size() != 2 || matrix.rotation != nullptr || matrix.branch.rank > 0 ||
+        !PackedMatrix::Takes(matrix))
+      Fail("weight: got {} {}, expected integers in groups of a multiple of 16, without +hadamard and svdquant",
            Name(matrix.format), ShapeText(weight.shape));
     const std::optional<Format> format = ParseFormat(activations);
     if (!format) Fail("activations: got '{}', expected int8, int6 or int4", activations);

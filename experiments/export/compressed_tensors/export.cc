@@ -37,6 +37,8 @@ class CompressedJob {
         config_(LoadConfig(quantized)),
         plan_(Plan::Parse(file_.provenance().plan)) {
     CheckCompressed(plan_, config_);
+    for (const auto& [name, matrix] : file_.matrices())
+      RefuseBranch(matrix, Formatted("{}: '{}'", path_.string(), name), "compressed-tensors");
     if (!StackedTensors(config_).empty())
       Fail(
           "{}: to compressed-tensors: got experts that are one tensor, expected a matrix for each; try convert --to "

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "experiments/export/hugging_face.h"
 #include "experiments/model/config/rotary.h"
 #include "experiments/model/linear/weight_matrix.h"
 #include "experiments/model/model.h"
@@ -139,6 +140,7 @@ class GgufJob {
     const Checkpoint& files = model_.files();
     const std::string where = Formatted("{}: tensor '{}'", where_, piece.tensor);
     const QuantizedMatrix* const codes = files.FindQuantized(piece.tensor);
+    if (codes != nullptr) RefuseBranch(*codes, where, "GGUF");
     const WeightMatrix stored = codes != nullptr ? WeightMatrix(codes) : StoredMatrix(files, piece.tensor, where);
     return {.name = piece.tensor,
             .first = piece.first,

@@ -58,7 +58,8 @@ double LinearWeights::Bytes() const {
 // Whether the integer kernels take the codes.
 bool LinearWeights::Packs() const {
   if (form_.rules.input) return true;  // or the plan were refused
-  if (!form_.rules.weight) return stored_.quantized == nullptr || PackedMatrix::Takes(*stored_.quantized);
+  if (!form_.rules.weight)
+    return stored_.quantized == nullptr || (!HasBranch() && PackedMatrix::Takes(*stored_.quantized));
   const Rule& rule = *form_.rules.weight;
   return PackedMatrix::Takes(
       {.format = rule.format, .out = stored_.out, .in = stored_.in, .group = GroupOf(rule.granularity, stored_.in)});
@@ -135,6 +136,10 @@ void LinearProducts::Project(const float* x, int64_t rows, std::span<const Linea
   }
   projector_.Project(x, rows, in_float);
   for (const auto& [input, projections] : in_integers) ProjectIntegers(x, rows, input, projections);
+  for (const LinearProduct& product : all) {
+    if (product.linear.HasBranch() && product.linear.CodesServe(rows, projector_.math()))
+      AddBranch(*product.linear.stored_.quantized, x, rows, product.y);
+  }
 }
 
 void LinearProducts::ProjectIntegers(const float* x, int64_t rows, const LinearWeights::IntegerInput& input,

@@ -10,6 +10,9 @@
 // Integers are codes, packed for the integer kernels: those of a plan's rule, the checkpoint's own, or those that stand
 // for another tool's. Values are what a rule rounds W to, or W's own: in place, by columns as they are stored, or made
 // of its codes or from another type. What does not stand ready (Kept) is made for the product.
+//
+// A low-rank branch is part of values. Codes have none: where integers multiply rounded inputs, it multiplies these as
+// they were before (AddBranch).
 #pragma once
 
 #include <array>
@@ -50,6 +53,7 @@ class LinearWeights {
   LinearWeights(std::string name, const WeightMatrix& stored, std::vector<float> bias = {}, int64_t part = 0);
 
   const WeightMatrix& stored() const { return stored_; }
+  bool HasBranch() const { return stored_.quantized != nullptr && stored_.quantized->branch.rank > 0; }
   const std::vector<float>& bias() const { return bias_; }
 
   // From now on products follow the rules. Weights that are quantized, by the plan or in the checkpoint, are integers

@@ -88,6 +88,20 @@ DenseMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& 
                   [&](int64_t first, int64_t count, float* y) { RowsAsFloat(matrix, first, count, y, where); });
 }
 
+void AddBranch(const QuantizedMatrix& matrix, const float* x, int64_t rows, float* y) {
+  const LowRank& branch = matrix.branch;
+  const DenseMatrix down{branch.down, WeightType::kBf16, branch.rank, matrix.in},
+      up{branch.up, WeightType::kBf16, matrix.out, branch.rank};
+  ParallelFor(static_cast<size_t>(rows), [&](int64_t row, int) {
+    thread_local std::vector<float> inner, outer;
+    inner.resize(static_cast<size_t>(branch.rank));
+    outer.resize(static_cast<size_t>(matrix.out));
+    RowProduct(down, Math::kF32, x + row * matrix.in, nullptr, inner.data());
+    RowProduct(up, Math::kF32, inner.data(), nullptr, outer.data());
+    for (int64_t i = 0; i < matrix.out; ++i) y[row * matrix.out + i] += outer[static_cast<size_t>(i)];
+  });
+}
+
 std::optional<DenseMatrix> StoredColumns(const WeightMatrix& matrix, const Projector& projector) {
   if (matrix.values.data != nullptr || matrix.foreign == nullptr) return std::nullopt;
   const std::optional<ForeignMatrix::Columns> columns = matrix.foreign->columns();

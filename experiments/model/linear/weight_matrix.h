@@ -56,6 +56,9 @@ DenseMatrix FillRows(AlignedBuffer<char>& memory, WeightType type, int64_t out, 
 // W in the memory, in the type of factors. Throws Error, starting with `where`, for invalid codes or scales.
 DenseMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& memory, const std::string& where);
 
+// Adds to y [rows, out] what a matrix's low-rank branch makes of x [rows, in], in f32.
+void AddBranch(const QuantizedMatrix& matrix, const float* x, int64_t rows, float* y);
+
 // A matrix that is stored by columns, in place, where products of several rows take it so; else nullopt. Throws Error
 // for values that are not finite.
 std::optional<DenseMatrix> StoredColumns(const WeightMatrix& matrix, const Projector& projector);

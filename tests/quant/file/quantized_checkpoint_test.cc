@@ -5,10 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "quant/algorithms/round_to_nearest.h"
+#include "quant/base/float16.h"
 #include "quant/base/message.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/pack.h"
@@ -58,6 +60,60 @@ TEST(QuantizedCheckpoint, RoundTrips) {
     EXPECT_EQ(std::memcmp(m.scales, matrix.view().scales, 4 * matrix.scale_count()), 0);
     EXPECT_NO_THROW(file.Verify());
   }
+}
+
+TEST(QuantizedCheckpoint, LowRankBranchesComeBack) {
+  const TemporaryFolder folder;
+  QuantizedMatrixBuffer matrix = RandomQuantized(Format::kInt4, 5, 96, 32, 1);
+  std::vector<uint16_t> up(5 * 3), down(3 * 96);
+  for (size_t i = 0; i < up.size(); ++i) up[i] = static_cast<uint16_t>(0x3f80 + i);  // 1 to 1.1
+  for (size_t i = 0; i < down.size(); ++i) down[i] = static_cast<uint16_t>(0xbf00 + i % 128);
+  std::vector<float> codes(96), values(96);
+  DequantizeRow(matrix.view(), 4, codes.data());
+  const size_t bytes = matrix.view().Bytes();
+  matrix.SetBranch(up, down);
+  Write(folder / "q.h5", matrix.view());
+  const QuantizedCheckpoint file(folder / "q.h5");
+  const QuantizedMatrix& m = file.matrices().at(kName);
+  ASSERT_EQ(m.branch.rank, 3);
+  EXPECT_EQ(std::memcmp(m.branch.up, up.data(), 2 * up.size()), 0);
+  EXPECT_EQ(std::memcmp(m.branch.down, down.data(), 2 * down.size()), 0);
+  EXPECT_EQ(m.Bytes(), bytes + 2 * 3 * (5 + 96));
+  EXPECT_NO_THROW(file.Verify());
+  DequantizeRow(m, 4, values.data());
+  for (size_t i = 0; i < 96; ++i) {
+    double sum = codes[i], size = std::abs(codes[i]);
+    for (size_t k = 0; k < 3; ++k) {
+      const double term = double{FloatFromBf16(up[4 * 3 + k])} * double{FloatFromBf16(down[k * 96 + i])};
+      sum += term, size += std::abs(term);
+    }
+    EXPECT_NEAR(values[i], sum, 0x1p-22 * size);  // three sums and products in f32
+  }
+}
+
+TEST(QuantizedCheckpoint, HalfALowRankBranchIsRefused) {
+  const TemporaryFolder folder;
+  const auto written = [&](const char* path, std::vector<int64_t> shape) {
+    Hdf5Writer other(folder / "f.h5");
+    for (const char* key : {"plan", "plan_hash", "method", "source", "source_sha256", "calibration"})
+      other.SetAttribute("", key, "x");
+    other.SetAttribute("", "schema", "tare.quantized/6");
+    const QuantizedMatrixBuffer matrix = RandomQuantized(Format::kInt8, 2, 8, 4, 1);
+    other.WriteDataset("codes/w", DType::kU8, {2, 8}, matrix.view().codes);
+    other.WriteDataset("scales/w", DType::kF32, {2, 2}, matrix.view().scales);
+    other.SetAttribute("codes/w", "format", "int8");
+    other.SetAttribute("codes/w", "group", int64_t{4});
+    other.SetAttribute("codes/w", "in", int64_t{8});
+    const std::vector<uint16_t> values(64);
+    other.WriteDataset(path, DType::kU16, shape, values.data());
+    if (shape == std::vector<int64_t>{2, 3}) other.WriteDataset("low_rank_down/w", DType::kU16, {5, 8}, values.data());
+    other.Commit();
+    return Call([&] { QuantizedCheckpoint(folder / "f.h5"); });
+  };
+  EXPECT_THAT(written("low_rank_up/w", {3, 3}), ThrowsMessage<Error>(HasSubstr("another shape or type")));
+  EXPECT_THAT(written("low_rank_up/w", {6}), ThrowsMessage<Error>(HasSubstr("another shape or type")));
+  EXPECT_THAT(written("low_rank_up/w", {2, 3}), ThrowsMessage<Error>(HasSubstr("low-rank factor of another shape")));
+  EXPECT_THAT(written("low_rank_up/w", {2, 4}), ThrowsMessage<Error>(HasSubstr("low_rank_down/w")));
 }
 
 // Scales of each type; 40 values are a short last block, and the f32 per tensor goes with them.
@@ -142,7 +198,7 @@ TEST(QuantizedCheckpoint, RotationsThatAreNoneAreRefused) {
   int8_t matrix = 1;
   const auto refused = [&](int64_t run, std::vector<int8_t> signs, const std::string& part) {
     Hdf5Writer file(folder / "f.h5");
-    file.SetAttribute("", "schema", "tare.quantized/5");
+    file.SetAttribute("", "schema", "tare.quantized/6");
     for (const char* key : {"plan", "plan_hash", "method", "source", "source_sha256", "calibration"})
       file.SetAttribute("", key, "x");
     file.WriteDataset<uint8_t>("codes/w", {1, 8}, std::vector<uint8_t>(8));
@@ -295,7 +351,7 @@ TEST(QuantizedCheckpoint, ScalesThatNoQuantizerWritesAreSeenByVerify) {
 
 // A file made by other means, with one fault at a time.
 struct Foreign {
-  std::string schema = "tare.quantized/5", format = "int8";
+  std::string schema = "tare.quantized/6", format = "int8";
   int64_t in = 8, group = 4, row_bytes = 8, groups = 2;
   void Write(const std::filesystem::path& path) const {
     Hdf5Writer file(path);
@@ -321,11 +377,12 @@ TEST(QuantizedCheckpoint, InconsistentPartsAreRefused) {
   };
   Foreign{}.Write(folder / "f.h5");
   EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5"));
-  for (const char* older : {"tare.quantized/1", "tare.quantized/2", "tare.quantized/3", "tare.quantized/4"}) {
+  for (const char* older :
+       {"tare.quantized/1", "tare.quantized/2", "tare.quantized/3", "tare.quantized/4", "tare.quantized/5"}) {
     Foreign{.schema = older}.Write(folder / "f.h5");
     EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5"));
   }
-  refused({.schema = "tare.quantized/6"}, "schema tare.quantized/6");
+  refused({.schema = "tare.quantized/7"}, "schema tare.quantized/7");
   refused({.schema = "tare.stats/1"}, "schema tare.stats/1");
   refused({.format = "int5"}, "int5");
   refused({.format = "u8"}, "u8");

@@ -144,7 +144,8 @@ print(before, file.array("units").tolist())
         program("dump", MODEL, "--input", MODEL / "expected.safetensors", "--sites", "logits", "--out",
                 self.folder / "dump.h5")
         self.refuses("expected one of tare.stats.file/2 tare.quantized/1 tare.quantized/2 tare.quantized/3 "
-                     "tare.quantized/4 tare.quantized/5; try the version", tare.open, self.folder / "dump.h5")
+                     "tare.quantized/4 tare.quantized/5 tare.quantized/6; try the version", tare.open,
+                     self.folder / "dump.h5")
 
 
 class QuantizedCheckpointTest(Case):

@@ -12,7 +12,7 @@ from .arguments import checked
 
 STATISTICS = "tare.stats.file/2"
 CHECKPOINTS = "tare.quantized/1", "tare.quantized/2", "tare.quantized/3", "tare.quantized/4", \
-    "tare.quantized/5"
+    "tare.quantized/5", "tare.quantized/6"
 SWEEP = "tare.sweep/3"
 OTHER_FOLDERS = {"attribution.json": "attribute", "search.json": "search"}  # by their result
 

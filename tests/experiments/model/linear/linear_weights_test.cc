@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "experiments/model/linear/weight_matrix.h"
+#include "quant/base/float16.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare::linear_weights_test {
@@ -123,6 +124,40 @@ TEST_F(LinearWeightsTest, CodesReplaceAWeight) {
     EXPECT_EQ(linear.Holds(), kept == Kept::kCodesAndValues);
     linear.Restore();
     EXPECT_EQ(Product(linear, kMany), stored);
+  }
+}
+
+// Codes multiply rounded inputs, the branch the inputs themselves; without a rule for inputs values have both.
+TEST_F(LinearWeightsTest, ALowRankBranchReadsInputsAsTheyAre) {
+  const std::vector<float> codes_alone = InIntegers(kMany, kInput);
+  QuantizedMatrixBuffer with = QuantizeByRule(stored_, rule_, "w");
+  std::vector<uint16_t> up(kOut * 2), down(2 * kIn);
+  for (size_t i = 0; i < up.size(); ++i) up[i] = Bf16FromFloat(RandomNormal(up.size(), 4)[i]);
+  for (size_t i = 0; i < down.size(); ++i) down[i] = Bf16FromFloat(RandomNormal(down.size(), 5)[i]);
+  with.SetBranch(up, down);
+  LinearWeights linear("w", WeightMatrix(&with.view()));
+  const std::vector<float> of_values = Product(linear, kMany);
+  linear.Follow({.executed = true}, Kept::kCodes, Math::kF32);
+  EXPECT_EQ(Product(linear, kMany), of_values);
+  EXPECT_FALSE(linear.HoldsCodes());
+  linear.Follow({.input = kInput, .executed = true}, Kept::kCodes, Math::kF32);
+  EXPECT_TRUE(linear.HoldsCodes());
+  for (const int64_t rows : {int64_t{1}, kFewTokens, kMany}) {
+    const std::vector<float> y = Product(linear, rows);
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t n = 0; n < kOut; ++n) {
+        double branch = 0, size = 0;
+        for (int64_t k = 0; k < 2; ++k) {
+          for (int64_t i = 0; i < kIn; ++i) {
+            const double term = double{FloatFromBf16(up[n * 2 + k])} * double{FloatFromBf16(down[k * kIn + i])} *
+                                double{x_[row * kIn + i]};
+            branch += term, size += std::abs(term);
+          }
+        }
+        const double expected = codes_alone[row * kOut + n] + branch;
+        EXPECT_NEAR(y[row * kOut + n], expected, 0x1p-18 * (size + std::abs(expected)));  // sums of 64 in f32
+      }
+    }
   }
 }
 
