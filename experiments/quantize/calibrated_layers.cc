@@ -228,7 +228,7 @@ void CalibratedLayers::RoundInput(int layer, Site input, QuantizedCheckpointWrit
     }
     const WeightMatrix stored = matrices_.Stored(name);
     const QuantizedMatrixBuffer& matrix = of_experts.emplace_back(
-        rounding ? rounding->Round(stored, linear.place->weight, rule, where) : matrices_.Nearest(linear, name, rule));
+        rounding ? rounding->Round(stored, linear.place->weight, rule, where) : matrices_.Alone(linear, name, rule));
     part.AddMatrix(name, matrix.view(), rule.granularity);
     model_.UseCodes(linear, matrix.view());
     if (!linear.expert) of_experts.pop_back();  // the model has its values

@@ -28,6 +28,7 @@ namespace tare {
 struct EquivalentWeights;
 struct QuantizeJob;
 struct Step;
+struct WeightMatrix;
 
 // The product of a step: other weights that compute the same, codes of weights, or better codes of the same weights.
 enum class StepPlace { kWeights, kCodes, kBetterCodes };
@@ -111,12 +112,18 @@ struct LayerRounding {
   std::function<void(const LayerToRound& layer, const Add& add)> round;
 };
 
-// A step with its options: `change` for weights, `on_input` or `on_layer` for rounding with the calibration.
+// Rounds a matrix by itself. importance: as QuantizeByRule has it.
+using RoundMatrix = std::function<QuantizedMatrixBuffer(const WeightMatrix& stored, const Rule& rule,
+                                                        const std::string& where, std::span<const float> importance)>;
+
+// A step with its options: `change` for weights, `on_input` or `on_layer` for rounding with the calibration, and
+// `on_matrix` for rounding without.
 struct Step {
   std::string text;  // the name and what differs from the default options, as files record it
   std::function<EquivalentWeights(const WeightsToChange& weights)> change = {};
   std::function<InputRounding(SharedInput& input)> on_input = {};
   std::optional<LayerRounding> on_layer = {};
+  RoundMatrix on_matrix = {};
 
   // Whether `change` reads the calibration texts, and whether it reads the plan's rules for weights.
   bool reads_text = false;

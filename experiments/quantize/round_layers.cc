@@ -57,7 +57,7 @@ class Job {
         sites_(WeightSites(config_)),
         files_(model.files),
         plan_(PlanOfWeights(job, files_, config_)),
-        matrices_(model_.string(), config_, plan_, files_, job.imatrix),
+        matrices_(model_.string(), config_, plan_, files_, job.method.codes->on_matrix, job.imatrix),
         provenance_(ProvenanceOf(files_, model_, job.model_sha256)),
         parts_(parts) {
     TARE_CHECK(parts != nullptr || text.sequences.empty());
@@ -116,7 +116,7 @@ class Job {
     std::optional<QuantizedCheckpoint> part;
     if (calibrated_) part.emplace(calibrated_->Part(layer));
     matrices_.ForEach(layer, [&](const LinearLayer& linear, const std::string& name, const Rule& rule) {
-      Add(name, part ? part->matrices().at(name) : matrices_.Nearest(linear, name, rule).view(), rule, out);
+      Add(name, part ? part->matrices().at(name) : matrices_.Alone(linear, name, rule).view(), rule, out);
     });
   }
 
@@ -234,11 +234,10 @@ WeightMatrix LayerMatrices::Stored(const std::string& name) const {
   return StoredMatrix(files_, name, Where(name));
 }
 
-QuantizedMatrixBuffer LayerMatrices::Nearest(const LinearLayer& linear, const std::string& name,
-                                             const Rule& rule) const {
+QuantizedMatrixBuffer LayerMatrices::Alone(const LinearLayer& linear, const std::string& name, const Rule& rule) const {
   std::vector<float> importance;
   if (imatrix_ && rule.options.mse) importance = ImportanceOf(*imatrix_, config_, linear);
-  return QuantizeByRule(Stored(name), rule, Where(name), importance);
+  return (round_ ? round_ : QuantizeByRule)(Stored(name), rule, Where(name), importance);
 }
 
 void LayerMatrices::ForEach(int layer, const ForMatrix& body) const {

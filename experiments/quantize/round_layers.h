@@ -29,10 +29,11 @@ void CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelC
 // A checkpoint's matrices as they are stored, and, one after another, a layer's matrices that a plan rounds.
 class LayerMatrices {
  public:
-  // where: the checkpoint, before errors; imatrix: a file, or empty. The others must outlive this.
+  // where: the checkpoint, before errors; round: of a step, or empty; imatrix: a file, or empty. The others must
+  // outlive this.
   LayerMatrices(std::string where, const ModelConfig& config, const ResolvedPlan& plan, const Checkpoint& files,
-                const std::filesystem::path& imatrix = {})
-      : where_(std::move(where)), config_(config), plan_(plan), files_(files) {
+                RoundMatrix round = {}, const std::filesystem::path& imatrix = {})
+      : where_(std::move(where)), config_(config), plan_(plan), files_(files), round_(std::move(round)) {
     if (!imatrix.empty()) imatrix_ = gguf::ReadImatrix(imatrix);
   }
 
@@ -48,8 +49,9 @@ class LayerMatrices {
 
   // Throws Error for a tensor that is no matrix.
   WeightMatrix Stored(const std::string& name) const;
-  // A matrix rounded to nearest; the imatrix weighs the errors of +mse. Throws Error if that has none of it.
-  QuantizedMatrixBuffer Nearest(const LinearLayer& linear, const std::string& name, const Rule& rule) const;
+  // A matrix rounded by itself, by a step or to nearest; the imatrix weighs the errors of +mse. Throws Error if that
+  // has none of it.
+  QuantizedMatrixBuffer Alone(const LinearLayer& linear, const std::string& name, const Rule& rule) const;
 
   using ForMatrix = std::function<void(const LinearLayer&, const std::string& name, const Rule&)>;
   // Calls body for each matrix of the layer that the plan rounds, in order, and then releases the file's memory of it.
@@ -62,6 +64,7 @@ class LayerMatrices {
   const ModelConfig& config_;
   const ResolvedPlan& plan_;
   const Checkpoint& files_;
+  RoundMatrix round_;
   std::optional<gguf::Imatrix> imatrix_;
 };
 

@@ -41,13 +41,15 @@ struct SmoothedInput {
     }
   }
 
-  std::vector<float> Factors(double alpha) const {
+  // by_weights: whether large weights make an input's factor smaller.
+  std::vector<float> Factors(double alpha, bool by_weights = true) const {
     const int64_t count = *std::ranges::max_element(factor_of) + 1;
     std::vector<float> x(static_cast<size_t>(count)), w(x.size());
     for (size_t i = 0; i < input.size(); ++i) {
       x[factor_of[i]] = std::max(x[factor_of[i]], input[i]);
       w[factor_of[i]] = std::max(w[factor_of[i]], weight[i]);
     }
+    if (!by_weights) std::ranges::replace_if(w, [](float most) { return most > 0; }, 1.0f);
     return SmoothingFactors(x, w, alpha);
   }
 
@@ -76,14 +78,16 @@ void RoundInputs(const Rule& rule, int64_t rows, int64_t channels, float* x) {
 // Finds alpha on sampled inputs; an expert's with those that reach it.
 class Search {
  public:
-  Search(const ResolvedPlan& plan, const SmoothedInput& at, const Sample& sample)
-      : plan_(plan), at_(at), x_(sample.values), channels_(static_cast<int64_t>(at.input.size())) {
+  // round: of the step after smoothquant, or empty.
+  Search(const ResolvedPlan& plan, const SmoothedInput& at, const Sample& sample, const RoundMatrix& round)
+      : plan_(plan), at_(at), round_(round), x_(sample.values), channels_(static_cast<int64_t>(at.input.size())) {
     for (const LinearLayer& place : at.places) rows_.push_back(RowsOf(place, sample));
     for (size_t p = 0; p < at.places.size(); ++p)
       exact_.push_back(Outputs(p, std::vector<float>(at.input.size(), 1.0f), {}));
   }
 
-  // Empty where nothing is rounded here, or nothing is better than no smoothing.
+  // Empty where nothing is rounded here, or nothing is better than no smoothing. Eleven alphas; before a step with its
+  // own rounding (svdquant) the grid of SVDQuant's authors, 21 with weights and 21 without.
   std::vector<float> Best() const {
     if (std::ranges::all_of(at_.places, [&](const LinearLayer& place) {
           const auto [weight, input] = RulesOf(place);
@@ -92,8 +96,9 @@ class Search {
       return {};
     std::vector<float> best;
     double least = Error(std::vector<float>(at_.input.size(), 1.0f));
-    for (int tenth = 0; tenth <= 10; ++tenth) {
-      const std::vector<float> factors = at_.Factors(0.1 * tenth);
+    const int steps = round_ ? 20 : 10;
+    for (int i = 0; i < (round_ ? 2 : 1) * (steps + 1); ++i) {
+      const std::vector<float> factors = at_.Factors(static_cast<double>(i % (steps + 1)) / steps, i <= steps);
       std::vector<float> s;
       for (const int64_t f : at_.factor_of) s.push_back(factors[f]);
       const double error = Error(s);
@@ -144,8 +149,9 @@ class Search {
       for (int64_t i = 0; i < stored.in; ++i) y[i] *= s[i];
     });
     AlignedBuffer<char> rounded;
+    QuantizedMatrixBuffer codes;
     if (rules.weight != nullptr) {
-      const QuantizedMatrixBuffer codes = QuantizeByRule(w, *rules.weight, "smoothquant");
+      codes = (round_ ? round_ : QuantizeByRule)(w, *rules.weight, "smoothquant", {});
       w = InFloat(WeightMatrix(&codes.view()), Math::kF32, rounded, "smoothquant");
     }
     AlignedBuffer<float> x(static_cast<size_t>(PaddedRows(rows) * channels_));
@@ -154,15 +160,21 @@ class Search {
       for (int64_t i = 0; i < channels_; ++i)
         x[r * channels_ + i] = x_[static_cast<size_t>(which[static_cast<size_t>(r)] * channels_ + i)] / s[i];
     }
+    std::vector<float> taken(x.data(), x.data() + rows * channels_);  // by rounding, which a branch does not see
     if (rules.input != nullptr) RoundInputs(*rules.input, rows, channels_, x.data());
     AlignedBuffer<float> y(static_cast<size_t>(PaddedRows(rows) * w.out));
     const Projection projection{.weight = w, .y = y.data()};
     projector_.Project(x.data(), rows, {&projection, 1});
+    if (rules.input != nullptr && codes.view().branch.rank > 0) {
+      for (size_t i = 0; i < taken.size(); ++i) taken[i] -= x[i];
+      AddBranch(codes.view(), taken.data(), rows, y.data());
+    }
     return {y.data(), y.data() + rows * w.out};
   }
 
   const ResolvedPlan& plan_;
   const SmoothedInput& at_;
+  const RoundMatrix& round_;
   const std::vector<float>& x_;
   int64_t channels_;
   std::vector<std::vector<int64_t>> rows_;  // of x, by place
@@ -234,7 +246,7 @@ std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet&
 
 std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
                                         std::optional<double> alpha, const Progress& progress,
-                                        std::pmr::memory_resource& kept) {
+                                        std::pmr::memory_resource& kept, const RoundMatrix& round) {
   const Family& family = FamilyOf(model.config());
   RequireScaledInputs(family, "smoothquant");
   if (!alpha) CheckInputRules(plan, family.linear);
@@ -252,7 +264,8 @@ std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSe
     for (const Site site : family.smoothed) {
       if (!seen.absmax.contains(site)) continue;  // layers of another kind have it
       const SmoothedInput at(model, layer, site, std::move(seen.absmax.at(site)));
-      const std::vector<float> factors = alpha ? at.Factors(*alpha) : Search(resolved, at, seen.sample.at(site)).Best();
+      const std::vector<float> factors =
+          alpha ? at.Factors(*alpha) : Search(resolved, at, seen.sample.at(site), round).Best();
       if (!factors.empty()) layers[layer][site] = factors;
     }
     if (layer + 1 < model.config().layers) calibration.Advance(layer);
@@ -269,7 +282,9 @@ static EquivalentWeights SmoothedWeights(const WeightsToChange& w, std::optional
   }
   model.Show(w.text.images);
   DiskMemory states(FolderOf(w.out));
-  return Smoothed(w.files, w.config, SmoothingOf(model, w.text.sequences, w.job.plan, alpha, w.progress, states));
+  const RoundMatrix round = w.job.method.codes ? w.job.method.codes->on_matrix : RoundMatrix();
+  return Smoothed(w.files, w.config,
+                  SmoothingOf(model, w.text.sequences, w.job.plan, alpha, w.progress, states, round));
 }
 
 static Step ReadSmoothQuant(std::string_view step) {

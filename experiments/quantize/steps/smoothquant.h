@@ -16,6 +16,7 @@
 #include "experiments/model/model.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/quantize/equivalent_weights.h"
+#include "experiments/quantize/quantize.h"
 #include "quant/observe/statistics_set.h"
 #include "quant/plan/plan.h"
 
@@ -25,9 +26,11 @@ namespace tare {
 std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet& seen, double alpha);
 
 // alpha: if empty, it is searched, which needs a plan that quantizes weights or linear_in. kept: CalibrationPass.
+// round: how the step after it rounds matrices; empty: to nearest.
 std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
                                         std::optional<double> alpha, const Progress& progress,
-                                        std::pmr::memory_resource& kept = *std::pmr::new_delete_resource());
+                                        std::pmr::memory_resource& kept = *std::pmr::new_delete_resource(),
+                                        const RoundMatrix& round = {});
 
 // Throws Error unless the family can scale inputs, and the plan rounds weights with such an input.
 void CheckAwq(const ModelConfig& config, const Plan& plan);

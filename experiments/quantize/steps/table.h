@@ -21,10 +21,12 @@ extern const StepKind kSmoothQuantStep, kAwqStep;
 extern const StepKind kNearestStep, kGptqStep, kGptaqStep, kQronosStep, kSignRoundStep, kQuantEaseStep;
 // autoround.cc
 extern const StepKind kAutoRoundStep;
+// svdquant.cc
+extern const StepKind kSvdQuantStep;
 
-inline constexpr const StepKind* kAllSteps[] = {&kHadamardStep,  &kCayleyStep,    &kSmoothQuantStep, &kAwqStep,
-                                                &kNearestStep,   &kGptqStep,      &kGptaqStep,       &kQronosStep,
-                                                &kSignRoundStep, &kAutoRoundStep, &kQuantEaseStep};
+inline constexpr const StepKind* kAllSteps[] = {&kHadamardStep, &kCayleyStep,    &kSmoothQuantStep, &kAwqStep,
+                                                &kNearestStep,  &kSvdQuantStep,  &kGptqStep,        &kGptaqStep,
+                                                &kQronosStep,   &kSignRoundStep, &kAutoRoundStep,   &kQuantEaseStep};
 inline StepKinds AllSteps() { return kAllSteps; }
 
 // Parses a method of any of these steps.

@@ -24,6 +24,8 @@ TEST(QuantizeMethodTest, StepsAreReadAndWritten) {
         {"gptaq:stored:0.001+quantease", "", "gptaq:0.001:stored+quantease"},
         {"gptq:0.01", "", "gptq"},
         {"gptq:moved", "", "gptq:moved"},
+        {"svdquant", "", "svdquant"},
+        {"smoothquant+svdquant:16", "smoothquant", "svdquant:16"},
         {"qronos", "", "qronos"},
         {"qronos:stored:0.000001", "", "qronos:stored"},
         {"hadamard+qronos:0.01:moved", "hadamard", "qronos:0.01:moved"},
