@@ -90,8 +90,9 @@ void PrintAttention(const ModelConfig& c, const Json& j) {
     std::map<std::string, std::vector<size_t>> kinds;
     for (int layer = 0; layer < c.layers; ++layer) kinds[KindText(c, layer)].push_back(static_cast<size_t>(layer));
     for (const auto& [kind, layers] : kinds) PrintLine("  {} layers: {}", kind, RangesText(layers));
-    PrintLine("  scans of {} channels with {} states, rank {}, {} taps", c.scan_channels, c.scan_states, c.scan_rank,
-              c.scan_taps);
+    const std::string parts = c.scan_heads > 0 ? Formatted("heads {}, groups {}", c.scan_heads, c.scan_groups)
+                                               : Formatted("rank {}", c.scan_rank);
+    PrintLine("  scans of {} channels with {} states, {}, {} taps", c.scan_channels, c.scan_states, parts, c.scan_taps);
   }
   if (c.rotates && c.rotary.type != RotaryConfig::Type::kDefault)
     PrintLine("  rotary positions scaled by {}", Name(c.rotary.type));
@@ -129,8 +130,9 @@ void Print(const Model& model, const Json& j, Together matrices) {
   PrintLine("  layers {}, hidden {}, FFN {}{}{}{}", c.layers, c.hidden, c.ffn,
             c.vocabulary == 0 ? "" : Formatted(", {} {}", c.pools ? "classes" : "vocabulary", c.vocabulary),
             c.tied_embeddings ? " (tied)" : "", c.projection > 0 ? Formatted(", projection {}", c.projection) : "");
-  PrintLine("  softmax maps per layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(),
-            j["kv_heads"].get<int>(), j["head_dim"].get<int>(), j["max_positions"].get<int>());
+  if (c.scan_heads == 0)
+    PrintLine("  softmax maps per layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(),
+              j["kv_heads"].get<int>(), j["head_dim"].get<int>(), j["max_positions"].get<int>());
   PrintAttention(c, j);
   PrintInput(c, j.value("tokenizers", std::vector<std::string>()));
   if (j.contains("quantized")) PrintQuantized(j, matrices);

@@ -53,13 +53,18 @@ void FeedForwardUngated(const LayerCall& call);  // delta = W_down f(W_up normed
 void NormDelta(const LayerCall& call, const std::vector<float>& weight);  // delta = norm(delta) * weight
 void AddDelta(const LayerCall& call);                                     // x += residual_scale delta
 
-// delta of layers without attention: a Mamba, and a gated memory unit (scan_layers.cc).
+// delta of layers without attention: a Mamba, a Mamba-2, two of these and a norm of their difference, and a gated
+// memory unit (scan_layers.cc). norm: the vector of the norm before out_proj.
 void MixMamba(const LayerCall& call);
+void MixMamba2(const LayerCall& call, std::string_view norm);
+void MixMambaPair(const LayerCall& call, std::string_view first_norm, std::string_view second_norm);
 void MixMemory(const LayerCall& call);
-// The scan's parameters of one layer; names are those of the family's vectors, A as stored: A_log [C, N].
+// The parameters of a scan of so many channels; names are those of the family's vectors, A as stored: A_log [C, N], or
+// of a Mamba-2 [heads], as D is.
 struct ScanNames {
   std::string_view conv, conv_bias, delta_bias, a_log, d;
 };
-ScanParameters ScanParametersOf(const LayerWeights& weights, const ScanNames& names, const ModelConfig& config);
+ScanParameters ScanParametersOf(const LayerWeights& weights, const ScanNames& names, const ModelConfig& config,
+                                int64_t channels);
 
 }  // namespace tare

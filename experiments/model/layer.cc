@@ -47,11 +47,13 @@ LambdaView LambdaOf(const LayerWeights& w) {
 void ScanActivations::Prepare(int64_t rows, const ModelConfig& config) {
   if (config.scan_channels == 0) return;
   const int64_t C = config.scan_channels;
-  GrowRows(mixed, rows, 2 * C);
+  const int64_t W = config.Convolved(C), heads = config.scan_heads;
+  GrowRows(mixed, rows, C + W + heads);
   for (AlignedBuffer<float>* buffer : {&u, &delta, &gate, &gated, &memory}) GrowRows(*buffer, rows, C);
-  GrowRows(projected, rows, config.scan_rank + 2 * int64_t{config.scan_states});
-  GrowRows(rank, rows, config.scan_rank);
-  for (AlignedBuffer<float>* buffer : {&b, &c}) GrowRows(*buffer, rows, config.scan_states);
+  GrowRows(projected, rows, heads > 0 ? W : config.scan_rank + 2 * int64_t{config.scan_states});
+  GrowRows(rank, rows, heads > 0 ? heads : config.scan_rank);
+  for (AlignedBuffer<float>* buffer : {&b, &c}) GrowRows(*buffer, rows, config.ScanColumns());
+  if (std::ranges::contains(config.kinds, LayerKind::kMambaPair)) GrowRows(second, rows, config.hidden);
 }
 
 void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {

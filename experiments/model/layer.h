@@ -82,6 +82,8 @@ struct LayerWeights {
   LinearWeights lambda_projection;                     // [output heads, E], for a lambda per token
   LinearWeights mixer_in, scan_x, scan_dt, mixer_out;  // of a Mamba or memory unit (experiments/model/scan_layers.cc)
   ScanParameters scan;                                 // of a Mamba
+  LinearWeights second_in, second_out;                 // of the second Mamba of a pair
+  ScanParameters second_scan;
   std::map<std::string_view, std::vector<float>> vectors;  // the record's, by name: norms and the like
   std::vector<OutputHead> heads;                           // which query, key and value heads belong together
   Mask mask;                                               // which keys a query sees
@@ -105,16 +107,17 @@ std::vector<float> Offset(std::vector<float> weight, float offset);
 // lambda of all tokens, if the weights alone determine it.
 LambdaView LambdaOf(const LayerWeights& weights);
 
-// What layers with a scan compute; C channels, N states.
+// What layers with a scan compute; C channels, N states, G groups, W channels of a Mamba-2's convolution.
 struct ScanActivations {
-  AlignedBuffer<float> mixed;      // [R, 2 C] in_proj's rows: what is scanned, and the gate
+  AlignedBuffer<float> mixed;      // [R, 2 C] or [R, C + W + heads] in_proj's rows: what is scanned, the gate, the rest
   AlignedBuffer<float> u, delta;   // [R, C] what the scan reads
-  AlignedBuffer<float> projected;  // [R, rank + 2 N] x_proj's rows
-  AlignedBuffer<float> rank;       // [R, rank]
-  AlignedBuffer<float> b, c;       // [R, N]
+  AlignedBuffer<float> projected;  // [R, rank + 2 N] x_proj's rows, or [R, W] the convolution's
+  AlignedBuffer<float> rank;       // [R, rank], or [R, heads] the steps
+  AlignedBuffer<float> b, c;       // [R, G N]
   AlignedBuffer<float> gate;       // [R, C]
   AlignedBuffer<float> gated;      // [R, C]
   AlignedBuffer<float> memory;     // [R, C] the last scan's output: stays for the memory units of later layers
+  AlignedBuffer<float> second;     // [R, E] what the second Mamba of a pair makes
 
   void Prepare(int64_t rows, const ModelConfig& config);
 };

@@ -89,7 +89,7 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
       for (int layer = 0; layer < config.layers; ++layer) {
         if (HasSite(info.site, config, layer)) having.push_back(layer);
       }
-      if (std::ssize(having) < config.layers) sites.layers_of[info.site] = std::move(having);
+      if (std::ssize(having) < config.layers || IsOfScan(info.site)) sites.layers_of[info.site] = std::move(having);
     }
     const int heads = HeadsOf(info.site, config);
     for (int head = 0; head < heads; ++head) sites.heads[info.site].push_back(MapOf(table, info.site, head));

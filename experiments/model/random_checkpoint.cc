@@ -128,7 +128,7 @@ std::string ConfigText(const ModelConfig& c) {
   Json json{{"model_type", c.family},
             {"vocab_size", c.vocabulary},
             {"hidden_size", c.hidden},
-            {"intermediate_size", c.ffn},
+            {"intermediate_size", std::max(c.ffn, 1)},
             {"num_hidden_layers", c.layers},
             {"num_attention_heads", c.heads},
             {"num_key_value_heads", c.kv_heads},
@@ -152,7 +152,13 @@ std::string ConfigText(const ModelConfig& c) {
     json.update({{"num_local_experts", c.experts},
                  {"num_experts_per_tok", c.chosen_experts},
                  {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", c.rotary.theta}}}});
-  if (c.scan_channels > 0)
+  if (c.scan_heads > 0)
+    json.update({{"num_heads", c.scan_heads},
+                 {"n_groups", c.scan_groups},
+                 {"state_size", c.scan_states},
+                 {"conv_kernel", c.scan_taps},
+                 {"layer_norm_epsilon", c.norm_eps}});
+  if (c.scan_channels > 0 && c.scan_heads == 0)
     json.update({{"mamba_expand", c.scan_channels / c.hidden},
                  {"mamba_d_state", c.scan_states},
                  {"mamba_d_conv", c.scan_taps},

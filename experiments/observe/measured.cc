@@ -6,6 +6,7 @@
 #include <cmath>
 #include <ranges>
 
+#include "experiments/observe/statistics_report.h"
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/round_to_nearest.h"
@@ -83,7 +84,8 @@ SiteSelection SiteSelection::Parse(std::string_view text, const ModelSites& mode
       if (IsCache(site))
         FailUsage("--sites '{}': got {}, expected a site that forward passes show, such as q, k or v", name,
                   Name(site));
-      if (!model.Has(site) && rule.sites.size() > 1) continue;  // `weights` and `linear_in` are of those there are
+      // `weights` and `linear_in` are of those there are, as are the sites that nobody asked for
+      if (!model.Has(site) && (rule.sites.size() > 1 || text == kOutlierSites)) continue;
       if (!model.Has(site))
         FailUsage("--sites '{}': got {}, expected a site of {} model", name, Name(site), WithArticle(model.family));
       CheckSelector(rule, site, model, Formatted("--sites '{}'", name));

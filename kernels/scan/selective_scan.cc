@@ -27,7 +27,7 @@ HWY_INLINE V SiluOf(V x) {
 HWY_INLINE const float* Tap(const ScanParameters& p, TokenRows<const float> x, const float* history, int64_t t,
                             int64_t j) {
   const int64_t from = t - p.taps + 1 + j;
-  return from < 0 ? history + (from + p.taps - 1) * p.channels : x.data + from * x.stride;
+  return from < 0 ? history + (from + p.taps - 1) * p.Convolved() : x.data + from * x.stride;
 }
 
 // Afterwards the history holds the last k - 1 tokens.
@@ -40,14 +40,14 @@ void Convolve(const ScanParameters& p, ChannelRange channels, int64_t tokens, To
       const int64_t c = begin + static_cast<int64_t>(i);
       V sum = hn::LoadN(d, p.conv_bias.data() + c, count);
       for (int64_t j = 0; j < p.taps; ++j)
-        sum = hn::MulAdd(hn::LoadN(d, p.conv.data() + j * p.channels + c, count),
+        sum = hn::MulAdd(hn::LoadN(d, p.conv.data() + j * p.Convolved() + c, count),
                          hn::LoadN(d, Tap(p, x, history, t, j) + c, count), sum);
       hn::StoreN(SiluOf(sum), d, y.data + t * y.stride + c, count);
     });
   }
   for (int64_t j = 0; j + 1 < p.taps; ++j) {
     const float* const source = Tap(p, x, history, tokens, j);
-    std::copy(source + begin, source + channels.end, history + j * p.channels + begin);
+    std::copy(source + begin, source + channels.end, history + j * p.Convolved() + begin);
   }
 }
 
@@ -62,9 +62,13 @@ HWY_INLINE V Exp2(V x) {
   return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::ConvertTo(di, whole))));
 }
 
+// Rows of a: one for each state, or for all.
+HWY_INLINE int64_t RatesOf(const ScanParameters& p) { return static_cast<int64_t>(p.a.size()) / p.channels; }
+
 // One vector of channels through all tokens; a (in octaves), states [N][lanes].
 HWY_INLINE void ScanLanes(const ScanParameters& p, int64_t c, size_t count, int64_t tokens, const ScanInputs& in,
                           const float* a, float* states, TokenRows<float> y) {
+  const int64_t rates = RatesOf(p);
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const V skip = hn::LoadN(d, p.d.data() + c, count);
@@ -74,10 +78,10 @@ HWY_INLINE void ScanLanes(const ScanParameters& p, int64_t c, size_t count, int6
     const V step = hn::Mul(delta, u);
     const float* const b = in.b.data + t * in.b.stride;
     const float* const cc = in.c.data + t * in.c.stride;
-    V sum = hn::Mul(skip, u);
+    V sum = hn::Mul(skip, u), decay = hn::Zero(d);
     for (int64_t n = 0; n < p.states; ++n) {
       float* const s = states + n * lanes;
-      const V decay = Exp2(hn::Mul(delta, hn::Load(d, a + n * lanes)));
+      if (n < rates) decay = Exp2(hn::Mul(delta, hn::Load(d, a + n * lanes)));
       const V next = hn::MulAdd(step, hn::Set(d, b[n]), hn::Mul(decay, hn::Load(d, s)));
       sum = hn::MulAdd(next, hn::Set(d, cc[n]), sum);
       hn::Store(next, d, s);
@@ -101,10 +105,9 @@ void Scan(const ScanParameters& p, ChannelRange channels, int64_t tokens, const 
     const D d;
     const V octaves = hn::Set(d, 1.44269504f);  // in a nat
     const int64_t c = channels.begin + static_cast<int64_t>(i);
-    for (int64_t n = 0; n < p.states; ++n) {
+    for (int64_t n = 0; n < RatesOf(p); ++n)
       hn::Store(hn::Mul(octaves, hn::LoadN(d, p.a.data() + n * p.channels + c, count)), d, a + n * lanes);
-      std::copy_n(state + n * p.channels + c, count, states + n * lanes);
-    }
+    for (int64_t n = 0; n < p.states; ++n) std::copy_n(state + n * p.channels + c, count, states + n * lanes);
     ScanLanes(p, c, count, tokens, in, a, states, y);
     for (int64_t n = 0; n < p.states; ++n) std::copy_n(states + n * lanes, count, state + n * p.channels + c);
   });

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The selective scan of Mamba (Gu and Dao 2023, section 3) and the short convolution before it, over the tokens of one
-// sequence. Legend: T tokens, C channels, N states per channel, k taps.
+// sequence. Legend: T tokens, C channels, N states per channel, k taps, W channels of the convolution, here named c, too.
 //
 //   convolution   y[t, c] = silu(bias[c] + sum_j w[j, c] x[t - k + 1 + j, c]),  x before the first token 0
 //   scan          s_t = exp(delta[t, c] a[n, c]) s_(t-1) + delta[t, c] u[t, c] b[t, n],  s_-1 = 0,   n = 0 .. N - 1
 //                 y[t, c] = sum_n s_t[n, c] cc[t, n] + d[c] u[t, c]
+//
+// Mamba-2 (Dao and Gu 2024) is the case of one rate a and one delta for all channels of a head, with b and cc for groups
+// of heads: a call for each group. Its convolution has b and cc as channels, too.
 //
 // What precedes the first token is in the history and the state, which each call leaves as the next one needs them: a
 // sequence in parts gives the bits of one call. Both are in f32; a block of channels is independent of all others. SIMD
@@ -19,24 +22,26 @@ namespace tare {
 // Parameters of one layer, all with the channel last.
 struct ScanParameters {
   int64_t channels = 0, states = 0, taps = 0;
-  std::vector<float> conv;        // [k, C]; the last tap is that of the present token
-  std::vector<float> conv_bias;   // [C]
-  std::vector<float> delta_bias;  // [C]
-  std::vector<float> a;           // [N, C], negative: -exp(A_log)
+  std::vector<float> conv;        // [k, W]; the last tap is that of the present token
+  std::vector<float> conv_bias;   // [W]
+  std::vector<float> delta_bias;  // [C], or one for each head
+  std::vector<float> a;           // [N, C], or [C] where the states of a channel share it; negative: -exp(A_log)
   std::vector<float> d;           // [C]
 
+  int64_t Convolved() const { return static_cast<int64_t>(conv_bias.size()); }
   int64_t StateValues() const { return states * channels; }
 };
 
 // What a sequence hands to its next tokens.
 struct ScanState {
-  std::vector<float> history;  // [k - 1, C], the last tokens' x, oldest first
+  std::vector<float> history;  // [k - 1, W], the last tokens' x, oldest first
   std::vector<float> state;    // [N, C]
+  int64_t tokens = 0;          // so far
 
   ScanState() = default;
-  explicit ScanState(const ScanParameters& p) : ScanState(p.channels, p.states, p.taps) {}
-  ScanState(int64_t channels, int64_t states, int64_t taps)
-      : history(static_cast<size_t>((taps - 1) * channels)), state(static_cast<size_t>(states * channels)) {}
+  explicit ScanState(const ScanParameters& p) : ScanState((p.taps - 1) * p.Convolved(), p.StateValues()) {}
+  ScanState(int64_t history_values, int64_t state_values)
+      : history(static_cast<size_t>(history_values)), state(static_cast<size_t>(state_values)) {}
   size_t Bytes() const { return (history.size() + state.size()) * sizeof(float); }
 };
 

@@ -2,7 +2,8 @@
 // The named tensors of the forward pass that a plan may quantize and an observer may read. Two names stand for several
 // sites: `weights` for the projection weights of a layer, `linear_in` for their inputs.
 //
-// scan, mamba and gmu are of layers of a Mamba (kernels/scan/selective_scan.h) and of gated memory units. Each expert
+// scan, mamba and gmu are of layers of a Mamba (kernels/scan/selective_scan.h) and of gated memory units, mixer_1 and
+// mixer_2 of layers that subtract one Mamba from another. Each expert
 // has weights of its own. experts.gate_up.w are those of gate and up, one matrix or two. experts.down.in has a head for
 // each of a token's chosen experts: 0 is that of the largest router logit. No pass shows caches (kernels/cache/).
 #pragma once
@@ -32,6 +33,8 @@ enum class SiteOf {
   kGate,         // those with a gate_proj beside up_proj
   kExperts,      // layers with a router and experts
   kMamba,
+  kMambaRank,  // those of a Mamba-1, which projects its steps, B and C from u
+  kMambaPair,  // those of two Mambas and their difference
   kMemoryUnit,
 };
 
@@ -48,9 +51,13 @@ enum class SiteOf {
   ROW(kUpProjW, "up_proj.w", "the feed-forward part", kProjWeight, kFeedForward, kUpProjIn)                            \
   ROW(kDownProjW, "down_proj.w", "the feed-forward part", kProjWeight, kFeedForward, kDownProjIn)                      \
   ROW(kMambaInProjW, "mamba.in_proj.w", "projections of Mamba layers", kProjWeight, kMamba, kMambaInProjIn)            \
-  ROW(kMambaXProjW, "mamba.x_proj.w", "projections of Mamba layers", kProjWeight, kMamba, kMambaXProjIn)               \
-  ROW(kMambaDtProjW, "mamba.dt_proj.w", "projections of Mamba layers", kProjWeight, kMamba, kMambaDtProjIn)            \
+  ROW(kMambaXProjW, "mamba.x_proj.w", "projections of Mamba layers", kProjWeight, kMambaRank, kMambaXProjIn)           \
+  ROW(kMambaDtProjW, "mamba.dt_proj.w", "projections of Mamba layers", kProjWeight, kMambaRank, kMambaDtProjIn)        \
   ROW(kMambaOutProjW, "mamba.out_proj.w", "projections of Mamba layers", kProjWeight, kMamba, kMambaOutProjIn)         \
+  ROW(kMixer1InProjW, "mixer_1.in_proj.w", "projections of Mamba layers", kProjWeight, kMambaPair, kMixer1InProjIn)    \
+  ROW(kMixer1OutProjW, "mixer_1.out_proj.w", "projections of Mamba layers", kProjWeight, kMambaPair, kMixer1OutProjIn) \
+  ROW(kMixer2InProjW, "mixer_2.in_proj.w", "projections of Mamba layers", kProjWeight, kMambaPair, kMixer2InProjIn)    \
+  ROW(kMixer2OutProjW, "mixer_2.out_proj.w", "projections of Mamba layers", kProjWeight, kMambaPair, kMixer2OutProjIn) \
   ROW(kGmuInProjW, "gmu.in_proj.w", "projections of memory units", kProjWeight, kMemoryUnit, kGmuInProjIn)             \
   ROW(kGmuOutProjW, "gmu.out_proj.w", "projections of memory units", kProjWeight, kMemoryUnit, kGmuOutProjIn)          \
   ROW(kExpertsGateUpW, "experts.gate_up.w", "weights of experts", kExpertWeight, kExperts, kExpertsGateUpIn)           \
@@ -63,9 +70,13 @@ enum class SiteOf {
   ROW(kUpProjIn, "up_proj.in", "inputs of the feed-forward part", kLayerHidden, kFeedForward)                          \
   ROW(kDownProjIn, "down_proj.in", "inputs of the feed-forward part", kLayerHidden, kFeedForward)                      \
   ROW(kMambaInProjIn, "mamba.in_proj.in", "inputs of these projections", kLayerHidden, kMamba)                         \
-  ROW(kMambaXProjIn, "mamba.x_proj.in", "inputs of these projections", kLayerHidden, kMamba)                           \
-  ROW(kMambaDtProjIn, "mamba.dt_proj.in", "inputs of these projections", kLayerHidden, kMamba)                         \
+  ROW(kMambaXProjIn, "mamba.x_proj.in", "inputs of these projections", kLayerHidden, kMambaRank)                       \
+  ROW(kMambaDtProjIn, "mamba.dt_proj.in", "inputs of these projections", kLayerHidden, kMambaRank)                     \
   ROW(kMambaOutProjIn, "mamba.out_proj.in", "inputs of these projections", kLayerHidden, kMamba)                       \
+  ROW(kMixer1InProjIn, "mixer_1.in_proj.in", "inputs of these projections", kLayerHidden, kMambaPair)                  \
+  ROW(kMixer1OutProjIn, "mixer_1.out_proj.in", "inputs of these projections", kLayerHidden, kMambaPair)                \
+  ROW(kMixer2InProjIn, "mixer_2.in_proj.in", "inputs of these projections", kLayerHidden, kMambaPair)                  \
+  ROW(kMixer2OutProjIn, "mixer_2.out_proj.in", "inputs of these projections", kLayerHidden, kMambaPair)                \
   ROW(kGmuInProjIn, "gmu.in_proj.in", "inputs of these projections", kLayerHidden, kMemoryUnit)                        \
   ROW(kGmuOutProjIn, "gmu.out_proj.in", "inputs of these projections", kLayerHidden, kMemoryUnit)                      \
   ROW(kExpertsGateUpIn, "experts.gate_up.in", "inputs of the first matrices", kLayerHidden, kExperts)                  \
@@ -91,6 +102,23 @@ enum class SiteOf {
   ROW(kScanState, "scan.state", "states after each token, [states, channels]", kLayerHidden, kMamba)                   \
   ROW(kScanOut, "scan.out", "y with D u, before the gate; memory units read it", kLayerHidden, kMamba)                 \
   ROW(kMambaGate, "mamba.gate", "gates, before silu", kLayerHidden, kMamba)                                            \
+  ROW(kMixer1ScanIn, "mixer_1.scan.in", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)            \
+  ROW(kMixer2ScanIn, "mixer_2.scan.in", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)            \
+  ROW(kMixer1ScanDelta, "mixer_1.scan.delta", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)      \
+  ROW(kMixer2ScanDelta, "mixer_2.scan.delta", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)      \
+  ROW(kMixer1ScanB, "mixer_1.scan.b", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)              \
+  ROW(kMixer2ScanB, "mixer_2.scan.b", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)              \
+  ROW(kMixer1ScanC, "mixer_1.scan.c", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)              \
+  ROW(kMixer2ScanC, "mixer_2.scan.c", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)              \
+  ROW(kMixer1ScanState, "mixer_1.scan.state", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)      \
+  ROW(kMixer2ScanState, "mixer_2.scan.state", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)      \
+  ROW(kMixer1ScanOut, "mixer_1.scan.out", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)          \
+  ROW(kMixer2ScanOut, "mixer_2.scan.out", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)          \
+  ROW(kMixer1Gate, "mixer_1.gate", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)                 \
+  ROW(kMixer2Gate, "mixer_2.gate", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)                 \
+  ROW(kMixer1Out, "mixer_1.out", "outputs of the two, m1 and m2", kLayerHidden, kMambaPair)                            \
+  ROW(kMixer2Out, "mixer_2.out", "outputs of the two, m1 and m2", kLayerHidden, kMambaPair)                            \
+  ROW(kMixerDifference, "mixer_difference", "m1 - lambda m2, before its norm", kLayerHidden, kMambaPair)               \
   ROW(kGmuGate, "gmu.gate", "gates, before silu", kLayerHidden, kMemoryUnit)                                           \
   ROW(kLayerOut, "layer_out", "hidden states after each layer", kLayerHidden, kLayer)                                  \
   ROW(kFinalNorm, "final_norm", "hidden states after the last norm", kOuterHidden, kModel)                             \
@@ -132,8 +160,8 @@ constexpr std::optional<Site> WeightOf(Site input) {
 }
 
 constexpr bool IsOfExperts(Site site) { return Info(site).of == SiteOf::kExperts; }
-// Whether only layers without attention have the site: those of a Mamba, or gated memory units, which read its scan.
-constexpr bool IsOfScan(Site site) { return Info(site).of == SiteOf::kMamba || Info(site).of == SiteOf::kMemoryUnit; }
+// Whether only layers without attention have the site: those of Mambas, or gated memory units, which read a scan.
+constexpr bool IsOfScan(Site site) { return Info(site).of >= SiteOf::kMamba; }
 constexpr bool IsCache(Site site) { return site == Site::kCacheK || site == Site::kCacheV; }
 
 // The site of this name; nullopt for any other text, also for a group.

@@ -95,6 +95,7 @@ const std::vector<Subject>& Subjects() {
       {"eval", "f", "--cache", "cache_k=int8/token", "--tasks", "perplexity=i.h5", "--json", "-"},
       {"stats", "f", "--input", "t.txt", "--out", "out/s.h5"},
       {"quantize", "f", "--plan", "weights=int4/channel", "--out", "out/q.h5"}};
+  static const Words pairs{"eval", "b", "--tasks", "perplexity=b/expected.safetensors", "--json", "-"};
   static const std::vector<Words> experts{
       {"inspect", "e", "--json", "-"},
       {"eval", "e", "--tasks", kTasks, "--json", "-"},
@@ -110,6 +111,8 @@ const std::vector<Subject>& Subjects() {
       {"m/model.safetensors", Form::kSafetensors, model},
       {"f/config.json", Form::kJson, flash},
       {"f/model.safetensors", Form::kSafetensors, flash},
+      {"b/config.json", Form::kJson, {pairs}},
+      {"b/model.safetensors", Form::kSafetensors, {pairs}},
       {"e/config.json", Form::kJson, experts},
       {"e/model.safetensors", Form::kSafetensors, experts},
       {"y/config.json", Form::kJson, {blocks}},
@@ -299,6 +302,7 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   fs::copy(source / "tests/data/interchange/llama-gptq", folder / "o");
   fs::copy(source / "tests/data/golden/gpt-oss-mxfp4", folder / "y");
   fs::copy(source / "tests/data/golden/phi3", folder / "l");
+  fs::copy(source / "tests/data/golden/diffmamba2", folder / "b");
   fs::copy(source / "tests/data/interchange/llama-compressed-int4", folder / "w");
   PutFile(folder / "n" / "tensor-names.json", kNames);
   PutFile(folder / "t.txt", kText);

@@ -46,7 +46,9 @@ INSTANTIATE_TEST_SUITE_P(Golden, GreedyTest,
                                          GreedyGolden{"phi4flash", 20}, GreedyGolden{"phi4flash-biases"},
                                          GreedyGolden{"phi4flash-bare"}, GreedyGolden{"gpt-oss"},
                                          GreedyGolden{"gpt-oss-mxfp4"}, GreedyGolden{"mixtral"},
-                                         GreedyGolden{"qwen3-moe"}));
+                                         GreedyGolden{"qwen3-moe"}, GreedyGolden{"mamba2", 20},
+                                         GreedyGolden{"mamba2-groups", 20}, GreedyGolden{"diffmamba2", 20},
+                                         GreedyGolden{"diffmamba2-all", 20}));
 
 }  // namespace
 }  // namespace tare::greedy_test

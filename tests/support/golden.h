@@ -21,7 +21,8 @@ inline constexpr std::array kGoldenCheckpoints = {
     "motif-gda",     "phi4flash",     "phi4flash-biases", "phi4flash-bare",
     "gpt-oss",       "gpt-oss-mxfp4", "smollm3",          "granite",
     "phi3",          "olmo3",         "ministral",        "mixtral",
-    "qwen3-moe"};
+    "qwen3-moe",     "mamba2",        "mamba2-groups",    "diffmamba2",
+    "diffmamba2-all"};
 // Those with results under quantized attention logits.
 inline constexpr std::array kGoldenQuantized = {"llama-mha", "llama-gqa", "llama-old-config", "diffllama-mha",
                                                 "diffllama-gqa"};

@@ -277,7 +277,8 @@ std::string PartsOf(const Family& family) {
   add(has_vector("q_norm"), "norms of q and k");
   add(has_vector("sinks"), "sinks");
   add(has_linear([](const LinearPlace& place) { return IsOfExperts(place.weight); }), "experts");
-  add(has_linear([](const LinearPlace& place) { return IsOfScan(place.weight); }), "Mamba, memory units");
+  add(has_linear([](const LinearPlace& place) { return place.weight == Site::kMambaInProjW; }), "Mamba");
+  add(has_linear([](const LinearPlace& place) { return place.weight == Site::kGmuInProjW; }), "memory units");
   add(has_linear([](const LinearPlace& place) { return !place.fused.empty(); }), "fused tensors");
   add(family.activation != "silu", Code(family.activation));
   return parts;
@@ -314,7 +315,9 @@ constexpr Block kBlocks[] = {
        });
      }},
     {"docs/reference/sites.md", "sites-mamba",
-     [] { return Sites([](const SiteInfo& info) { return IsOfScan(info.site); }); }},
+     [] {  // the page says how those of two Mambas are named
+       return Sites([](const SiteInfo& info) { return IsOfScan(info.site) && info.of != SiteOf::kMambaPair; });
+     }},
     {"docs/reference/sites.md", "sites-experts",
      [] { return Sites([](const SiteInfo& info) { return IsOfExperts(info.site); }); }},
     {"docs/reference/sites.md", "sites-caches",

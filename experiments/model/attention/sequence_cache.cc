@@ -32,14 +32,27 @@ void KeepNewest(std::vector<float>& rows, int64_t width) {
 
 KeyMass Weighed(const KeepRule& rule) { return rule.WeighsDifference() ? KeyMass::kDifference : KeyMass::kMaps; }
 
+// A layer's scans: how many there are, and each one's channels and values before its convolution.
+struct ScanSizes {
+  int scans;
+  int64_t channels, history;
+};
+
+ScanSizes ScansOf(const ModelConfig& config, int layer) {
+  const LayerKind kind = config.Kind(layer);
+  const bool pair = kind == LayerKind::kMambaPair;
+  const int64_t channels = pair ? config.PairChannels() : config.scan_channels;
+  return {pair ? 2 : kind == LayerKind::kMamba ? 1 : 0, channels, (config.scan_taps - 1) * config.Convolved(channels)};
+}
+
 double BytesOf(const ModelConfig& config, const CachePlan& plan, int64_t tokens) {
   const auto of = [&](int layer) { return CacheBytes(CacheShapeOf(config), plan.OfLayer(layer), tokens); };
   if (!config.kinds.empty()) {
     double bytes = 0;
     for (int layer = 0; layer < config.layers; ++layer) {
       if (config.Kind(layer) == LayerKind::kAttention) bytes += of(layer);
-      if (config.Kind(layer) == LayerKind::kMamba)
-        bytes += 4.0 * config.scan_channels * (config.scan_states + config.scan_taps - 1.0);
+      const auto [scans, channels, history] = ScansOf(config, layer);
+      bytes += 4.0 * scans * static_cast<double>(history + channels * config.scan_states);
     }
     return bytes;
   }
@@ -178,8 +191,8 @@ SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan)
     slots_.push_back(owns_.back()                  ? static_cast<int>(layers_.size())
                      : config.KeysLayer(layer) < 0 ? -1
                                                    : slots_[static_cast<size_t>(config.KeysLayer(layer))]);
-    if (config.Kind(layer) == LayerKind::kMamba)
-      scans_.emplace(layer, ScanState(config.scan_channels, config.scan_states, config.scan_taps));
+    if (const auto [scans, channels, history] = ScansOf(config, layer); scans > 0)
+      scans_[layer].assign(static_cast<size_t>(scans), ScanState(history, channels * config.scan_states));
     if (!owns_.back()) continue;
     if (keep.Drops() && config.Window(layer) > 0)
       Fail("cache {}: layer {} sees a window of {} keys, expected one that sees all; try without keep=", Name(plan),
@@ -211,7 +224,8 @@ int64_t SequenceCache::TokensAtOnce(int64_t most) const {
 size_t SequenceCache::Bytes() const {
   size_t bytes = 0;
   for (const OneLayer& layer : layers_) bytes += layer.cache.Bytes();
-  for (const auto& [layer, scan] : scans_) bytes += scan.Bytes();
+  for (const auto& [layer, scans] : scans_)
+    for (const ScanState& scan : scans) bytes += scan.Bytes();
   return bytes;
 }
 

@@ -78,14 +78,17 @@ class SequenceCache {
   SequenceCache(const ModelConfig& config, const CachePlan& plan);
 
   // Tokens of the sequence so far, dropped ones included; 0 before the first pass.
-  int64_t tokens() const { return layers_.back().cache.tokens() + layers_.back().kept.dropped(); }
+  int64_t tokens() const {
+    if (layers_.empty()) return scans_.rbegin()->second.front().tokens;
+    return layers_.back().cache.tokens() + layers_.back().kept.dropped();
+  }
   float skip() const { return skip_; }
   // The cache that a layer reads. It throws Error for unsupported values, which then do not join.
   KvCache& Layer(int layer) { return layers_.at(static_cast<size_t>(slots_.at(static_cast<size_t>(layer)))).cache; }
   // Whether the layer's own keys and values are in it.
   bool Owns(int layer) const { return owns_.at(static_cast<size_t>(layer)); }
-  // The state of a layer's scan.
-  ScanState& Scan(int layer) { return scans_.at(layer); }
+  // The state of a layer's scan; of a pair's, mixer is 0 or 1.
+  ScanState& Scan(int layer, size_t mixer) { return scans_.at(layer).at(mixer); }
   // Call it after attention of the newest tokens in a layer: drops keys as the plan says.
   void Update(int layer, const DecodeHeads& heads, const DecodeSequence& s);
 
@@ -116,10 +119,10 @@ class SequenceCache {
     KvCache cache;
     KeptTokens kept;
   };
-  std::vector<OneLayer> layers_;  // that make keys and values
-  std::vector<int> slots_;        // by layer, in layers_; -1: no attention
-  std::vector<bool> owns_;        // by layer
-  std::map<int, ScanState> scans_;
+  std::vector<OneLayer> layers_;                 // that make keys and values
+  std::vector<int> slots_;                       // by layer, in layers_; -1: no attention
+  std::vector<bool> owns_;                       // by layer
+  std::map<int, std::vector<ScanState>> scans_;  // by layer, one or a pair's two
   float skip_;
   std::shared_ptr<HeldKeys> held_;
   ValuePages values_;

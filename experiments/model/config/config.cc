@@ -120,6 +120,16 @@ std::vector<double> ConfigKeys::Positives(const char* key) const {
   return List(key, "a list of positive numbers", [key](const ConfigKeys& item) { return item.Positive(key); });
 }
 
+std::vector<double> ConfigKeys::Numbers(const char* key) const {
+  const char* const expected = "a list of numbers";
+  return List(key, expected, [&](const ConfigKeys& item) {
+    const nlohmann::json& value = item.Get(key);
+    if (value == "Infinity") return std::numeric_limits<double>::infinity();  // as folders of Python show it
+    if (!value.is_number()) Wrong(key, expected);
+    return value.get<double>();
+  });
+}
+
 bool ConfigKeys::Flag(const char* key, bool otherwise) const {
   if (!Has(key)) return otherwise;
   if (!object_[key].is_boolean()) Wrong(key, "true or false");
@@ -225,14 +235,15 @@ void NoteUnread(const ConfigKeys& keys, std::string_view family, std::initialize
 }
 
 int ModelConfig::KeysLayer(int layer) const {
-  if (Kind(layer) == LayerKind::kMamba || Kind(layer) == LayerKind::kMemoryUnit) return -1;
+  if (Kind(layer) >= LayerKind::kMamba) return -1;
   while (layer >= 0 && Kind(layer) != LayerKind::kAttention) --layer;
   TARE_CHECK(layer >= 0);
   return layer;
 }
 
 std::string KindText(const ModelConfig& config, int layer) {
-  constexpr const char* kNames[] = {"full", "shared", "mamba", "memory unit"};  // in the order of LayerKind
+  constexpr const char* kNames[] = {"full", "shared", "mamba", "memory unit",
+                                    "mamba pair"};  // in the order of LayerKind
   return config.Window(layer) > 0 ? "window" : kNames[static_cast<size_t>(config.Kind(layer))];
 }
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,7 @@ class ConfigKeys {
   double Positive(const char* key, double otherwise) const { return Has(key) ? Positive(key) : otherwise; }
   double NotNegative(const char* key) const;             // 0 if missing
   std::vector<double> Positives(const char* key) const;  // a list of them
+  std::vector<double> Numbers(const char* key) const;    // a list, perhaps with infinities
   bool Flag(const char* key, bool otherwise) const;
   std::string Text(const char* key) const;
   std::vector<std::string> Texts(const char* key) const;
@@ -81,6 +83,7 @@ enum class LayerKind {
   kSharedAttention,  // with its own queries over the keys and values of the last kAttention layer
   kMamba,            // a selective scan (kernels/scan/selective_scan.h); the last one's output is the memory
   kMemoryUnit,       // a gate on the memory
+  kMambaPair,        // two Mambas of half as many channels, the second times lambda subtracted from the first
 };
 
 // A sigmoid gate on attention's output: one value per head, or one per value.
@@ -138,10 +141,13 @@ struct ModelConfig {
   std::vector<LayerKind> kinds;  // per layer; empty: all kAttention
   int scan_channels = 0;         // C
   int scan_states = 0;           // N
-  int scan_rank = 0;             // R, between x_proj and dt_proj
-  int scan_taps = 0;             // of the convolution before the scan
-  bool scan_conv_bias = true;    // whether that has a bias
-  bool mamba_bias = false;       // whether in_proj and out_proj of a Mamba have biases
+  int scan_rank = 0;             // R, between x_proj and dt_proj; 0: in_proj makes steps, B and C (Mamba-2)
+  int scan_heads = 0;            // of a Mamba-2, each with one step and one rate
+  int scan_groups = 1;           // of these, each with its own B and C
+  float least_step = 0, most_step = std::numeric_limits<float>::infinity();  // of a Mamba-2, after softplus
+  int scan_taps = 0;                                                         // of the convolution before the scan
+  bool scan_conv_bias = true;                                                // whether that has a bias
+  bool mamba_bias = false;  // whether in_proj and out_proj of a Mamba have biases
   // For models of images, and CLIP's text towers.
   int projection = 0;  // width of the head's output, if that is not vocabulary logits
   bool pools = false;  // whether the head reads the mean of an image's patches: the vocabulary is its classes
@@ -155,6 +161,10 @@ struct ModelConfig {
   int Patches() const { return image_size / patch_size * (image_size / patch_size); }
   int Outputs() const { return projection > 0 ? projection : vocabulary; }  // of the head
 
+  int64_t ScanColumns() const { return int64_t{scan_groups} * scan_states; }                                 // of B
+  int64_t Convolved(int64_t channels) const { return channels + (scan_heads > 0 ? 2 * ScanColumns() : 0); }  // W
+  int64_t PairChannels() const { return scan_channels / 2; }                                                 // of each
+
   LayerKind Kind(int layer) const { return kinds.empty() ? LayerKind::kAttention : kinds[static_cast<size_t>(layer)]; }
   // The layer whose keys and values this layer reads; -1 if it has no attention.
   int KeysLayer(int layer) const;
@@ -165,7 +175,7 @@ struct ModelConfig {
   const RotaryConfig& Rotary(int layer) const { return Window(layer) > 0 && window_rotary ? *window_rotary : rotary; }
 };
 
-// "mamba", "window", "full", "shared" or "memory unit": what mixes tokens in a layer.
+// "mamba", "mamba pair", "window", "full", "shared" or "memory unit": what mixes tokens in a layer.
 std::string KindText(const ModelConfig& config, int layer);
 
 ModelConfig LoadConfig(const std::filesystem::path& path);

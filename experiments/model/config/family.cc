@@ -38,9 +38,13 @@ bool IsOf(SiteOf part, const ModelConfig& config, int layer) {
       return config.Routes(layer);
     case SiteOf::kFeedForward:
     case SiteOf::kGate:
-      return !config.Routes(layer);
+      return config.ffn > 0 && !config.Routes(layer);
     case SiteOf::kMamba:
       return kind == LayerKind::kMamba;
+    case SiteOf::kMambaRank:
+      return kind == LayerKind::kMamba && config.scan_rank > 0;
+    case SiteOf::kMambaPair:
+      return kind == LayerKind::kMambaPair;
     case SiteOf::kMemoryUnit:
       return kind == LayerKind::kMemoryUnit;
     case SiteOf::kOwnKeys:
@@ -122,7 +126,10 @@ MatrixShape ShapeOf(Site weight, const ModelConfig& c) {
   if (weight == Site::kExpertsGateUpW) return {(c.gate_with_up ? 2 : 1) * int64_t{c.ffn}, c.hidden};
   if (weight == Site::kExpertsDownW) return {c.hidden, c.ffn};
   const int64_t C = c.scan_channels;
-  if (weight == Site::kMambaInProjW) return {2 * C, c.hidden};
+  const auto in_rows = [&c](int64_t channels) { return channels + c.Convolved(channels) + c.scan_heads; };
+  if (weight == Site::kMambaInProjW) return {in_rows(C), c.hidden};
+  if (weight == Site::kMixer1InProjW || weight == Site::kMixer2InProjW) return {in_rows(c.PairChannels()), c.hidden};
+  if (weight == Site::kMixer1OutProjW || weight == Site::kMixer2OutProjW) return {c.hidden, c.PairChannels()};
   if (weight == Site::kMambaXProjW) return {c.scan_rank + 2 * int64_t{c.scan_states}, C};
   if (weight == Site::kMambaDtProjW) return {C, c.scan_rank};
   if (weight == Site::kGmuInProjW) return {C, c.hidden};

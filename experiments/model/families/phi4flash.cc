@@ -167,7 +167,8 @@ std::vector<OutputHead> Phi4FlashHeads(const ModelConfig& c) { return GroupedHea
 LayerWeights LoadPhi4FlashLayer(Weights& weights, const ModelConfig& c, int layer) {
   LayerWeights w = LoadLayer(weights, c, layer);
   if (HasSite(Site::kQ, c, layer)) SetLambda(w, LambdaInit(layer), kLambdaVectorNames);
-  if (c.Kind(layer) == LayerKind::kMamba) w.scan = ScanParametersOf(w, {kConv, kConvBias, kDtBias, kALog, kD}, c);
+  if (c.Kind(layer) == LayerKind::kMamba)
+    w.scan = ScanParametersOf(w, {kConv, kConvBias, kDtBias, kALog, kD}, c, c.scan_channels);
   return w;
 }
 
@@ -181,9 +182,8 @@ void Phi4FlashForward(const LayerCall& call) {
     case LayerKind::kMamba:
       MixMamba(call);
       break;
-    case LayerKind::kMemoryUnit:
+    default:
       MixMemory(call);
-      break;
   }
   AddDelta(call);
   LayerNormRows(call, kPostAttentionNorm, kPostNormBias);

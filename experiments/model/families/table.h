@@ -33,6 +33,9 @@ extern const Family kMotif;
 // Phi-4-mini-flash-reasoning (SambaY): Mamba, differential attention, shared keys and values, gated memory units.
 extern const Family kPhi4Flash;
 
+// Mamba-2 as transformers saves it, and Diff-Mamba2 (github.com/NadavSc/Diff-Mamba), which subtracts one from another.
+extern const Family kMamba2, kDiffMamba2;
+
 // OpenAI's gpt-oss: learned sinks, windows in every other layer, experts.
 extern const Family kGptOss;
 // flash-linear-attention's transformer, with softpick in the place of the softmax, or without.

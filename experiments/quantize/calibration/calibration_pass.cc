@@ -125,6 +125,8 @@ Site InputOf(const LinearPlace& place) {
       return Site::kQProjIn;
     case Site::kUpProjIn:
       return Site::kGateProjIn;
+    case Site::kMixer2InProjIn:
+      return Site::kMixer1InProjIn;
     default:
       return place.Input();
   }

@@ -29,11 +29,12 @@ struct SecondMoments {
 };
 
 // Inputs of linear layers in a layer's order, by the first site with that input: q_proj.in (for q, k, v, lambda),
-// o_proj.in, gate_proj.in (for gate, up), down_proj.in. A Mamba, a memory unit and experts have their own.
-inline constexpr std::array kCalibratedInputs{Site::kMambaInProjIn,  Site::kMambaXProjIn,    Site::kMambaDtProjIn,
-                                              Site::kMambaOutProjIn, Site::kGmuInProjIn,     Site::kGmuOutProjIn,
-                                              Site::kQProjIn,        Site::kOProjIn,         Site::kGateProjIn,
-                                              Site::kDownProjIn,     Site::kExpertsGateUpIn, Site::kExpertsDownIn};
+// o_proj.in, gate_proj.in (for gate, up), down_proj.in. A Mamba, a memory unit and experts have their own; two Mambas
+// of a pair read one.
+inline constexpr std::array kCalibratedInputs{
+    Site::kMambaInProjIn,   Site::kMambaXProjIn,    Site::kMambaDtProjIn, Site::kMambaOutProjIn,  Site::kMixer1InProjIn,
+    Site::kMixer1OutProjIn, Site::kMixer2OutProjIn, Site::kGmuInProjIn,   Site::kGmuOutProjIn,    Site::kQProjIn,
+    Site::kOProjIn,         Site::kGateProjIn,      Site::kDownProjIn,    Site::kExpertsGateUpIn, Site::kExpertsDownIn};
 
 // One batch's inputs of a linear layer, by channel.
 struct CaughtInputs {

@@ -29,30 +29,22 @@ double Product(Site weight, const ModelConfig& config) {
 
 // For sites that are in no product.
 int64_t Values(Site site, const ModelConfig& c) {
-  switch (site) {
-    case Site::kQNorm:
-    case Site::kKNorm:
-      return int64_t{HeadsOf(site, c)} * c.head_dim;
-    case Site::kHeadOut:
-      return AttendedWidth(c);
-    case Site::kLambda:
-      return HeadsOf(site, c);
-    case Site::kAttnGate:
-      return int64_t{HeadsOf(site, c)} * GateWidth(c);
-    case Site::kScanIn:
-    case Site::kScanDelta:
-    case Site::kScanOut:
-    case Site::kMambaGate:
-    case Site::kGmuGate:
-      return c.scan_channels;
-    case Site::kScanB:
-    case Site::kScanC:
-      return c.scan_states;
-    case Site::kScanState:
-      return int64_t{c.scan_channels} * c.scan_states;
-    default:
-      return c.hidden;
-  }
+  const auto is = [site](auto... sites) { return ((site == sites) || ...); };
+  if (is(Site::kQNorm, Site::kKNorm)) return int64_t{HeadsOf(site, c)} * c.head_dim;
+  if (is(Site::kHeadOut)) return AttendedWidth(c);
+  if (is(Site::kLambda)) return HeadsOf(site, c);
+  if (is(Site::kAttnGate)) return int64_t{HeadsOf(site, c)} * GateWidth(c);
+  if (is(Site::kScanDelta)) return c.scan_heads > 0 ? c.scan_heads : c.scan_channels;
+  if (is(Site::kScanIn, Site::kScanOut, Site::kMambaGate, Site::kGmuGate)) return c.scan_channels;
+  if (is(Site::kScanState)) return int64_t{c.scan_channels} * c.scan_states;
+  if (is(Site::kScanB, Site::kScanC, Site::kMixer1ScanB, Site::kMixer1ScanC, Site::kMixer2ScanB, Site::kMixer2ScanC))
+    return c.ScanColumns();
+  if (is(Site::kMixer1ScanDelta, Site::kMixer2ScanDelta)) return c.scan_heads;
+  if (is(Site::kMixer1ScanState, Site::kMixer2ScanState)) return c.PairChannels() * c.scan_states;
+  if (is(Site::kMixer1ScanIn, Site::kMixer1ScanOut, Site::kMixer1Gate, Site::kMixer2ScanIn, Site::kMixer2ScanOut,
+         Site::kMixer2Gate))
+    return c.PairChannels();
+  return c.hidden;
 }
 
 using PartPlace = std::pair<Site, std::optional<int>>;

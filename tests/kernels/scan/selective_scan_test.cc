@@ -53,6 +53,63 @@ TEST(SelectiveScanTest, PartsOfASequenceAndBlocksOfChannelsAreTheSameBits) {
   }
 }
 
+// One rate for all states of a channel, as Mamba-2 has it, is as many equal ones.
+TEST(SelectiveScanTest, OneRateOfAChannelIsThatOfEachState) {
+  OnEachTarget(kAllTargets, [] {
+    for (const RandomScan& of : Cases()) {
+      RandomScan repeated = of, one = of;
+      const int64_t C = of.p.channels;
+      for (int64_t i = 0; i < C * of.p.states; ++i) repeated.p.a[i] = of.p.a[i % C];
+      one.p.a.resize(static_cast<size_t>(C));
+      ScanState a(of.p), b(of.p);
+      EXPECT_EQ(one.Scanned(of.tokens, C, a), repeated.Scanned(of.tokens, C, b)) << of.tokens;
+      EXPECT_EQ(a.state, b.state) << of.tokens;
+    }
+  });
+}
+
+// Mamba-2's dual form (Dao and Gu 2024, section 6) in double: within a chunk a matrix of tokens by tokens, between
+// chunks the state at their ends.
+std::vector<float> InChunks(const RandomScan& of, int64_t chunk) {
+  const int64_t C = of.p.channels, N = of.p.states;
+  std::vector<float> y(of.x.size());
+  for (int64_t i = 0; i < C; ++i) {
+    std::vector<double> state(static_cast<size_t>(N));
+    for (int64_t first = 0; first < of.tokens; first += chunk) {
+      const int64_t end = std::min(first + chunk, of.tokens);
+      const auto decay = [&](int64_t from, int64_t to) {  // of the steps after `from`, up to `to`
+        double sum = 0;
+        for (int64_t t = from + 1; t <= to; ++t) sum += double{of.delta[t * C + i]} * of.p.a[i];
+        return std::exp(sum);
+      };
+      for (int64_t t = first; t < end; ++t) {
+        double sum = double{of.p.d[i]} * of.x[t * C + i];
+        for (int64_t n = 0; n < N; ++n) {
+          sum += of.c[t * N + n] * decay(first - 1, t) * state[n];
+          for (int64_t s = first; s <= t; ++s)
+            sum += double{of.c[t * N + n]} * of.b[s * N + n] * decay(s, t) * of.delta[s * C + i] * of.x[s * C + i];
+        }
+        y[t * C + i] = static_cast<float>(sum);
+      }
+      for (int64_t n = 0; n < N; ++n) {
+        state[n] *= decay(first - 1, end - 1);
+        for (int64_t s = first; s < end; ++s)
+          state[n] += double{of.b[s * N + n]} * decay(s, end - 1) * of.delta[s * C + i] * of.x[s * C + i];
+      }
+    }
+  }
+  return y;
+}
+
+TEST(SelectiveScanTest, OneRateOfAChannelIsTheChunkedForm) {
+  for (RandomScan of : {RandomScan(37, 12, 6, 4), RandomScan(64, 5, 16, 2), RandomScan(9, 3, 1, 1)}) {
+    of.p.a.resize(static_cast<size_t>(of.p.channels));
+    ScanState state(of.p);
+    const std::vector<float> scanned = of.Scanned(5, 2, state);
+    for (const int64_t chunk : {1, 4, 16, 100}) EXPECT_TRUE(AllNear(scanned, InChunks(of, chunk), 1e-5)) << chunk;
+  }
+}
+
 // A token that steps far forgets what was before it: exp(-1000) is 0.
 TEST(SelectiveScanTest, ALongStepForgets) {
   RandomScan of(3, 2, 2, 2);
