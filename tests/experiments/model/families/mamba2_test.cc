@@ -58,6 +58,17 @@ TEST(Mamba2Test, Keys) {
   for (int layer = 0; layer < 4; ++layer) EXPECT_EQ(c.KeysLayer(layer), -1);
 }
 
+// As Python writes it, which is no JSON.
+TEST(Mamba2Test, LimitsMayBeInfinite) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(GoldenFolder("mamba2"), folder / "m");
+  std::string text = GetFile(folder / "m/config.json");
+  text.insert(text.find('{') + 1, "\"time_step_limit\": [0.0, Infinity],");
+  PutFile(folder / "m/config.json", text);
+  Model golden(GoldenFolder("mamba2")), limited(folder / "m");
+  EXPECT_EQ(LogitsOf(limited, GoldenBatch("mamba2")), LogitsOf(golden, GoldenBatch("mamba2")));
+}
+
 TEST(Mamba2Test, RefusesWhatItDoesNotCompute) {
   ExpectConfigRefused(With(Small(), "expand", 3), "num_heads x head_dim", "got 6 x 8, expected expand 3");
   ExpectConfigRefused(With(Small(), "n_groups", 4), "n_groups", "got 4, expected a divisor of num_heads 6");
