@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The selective scan of Mamba (Gu and Dao 2023, section 3) and the short convolution before it, over the tokens of one
-// sequence. Legend: T tokens, C channels, N states per channel, k taps, W channels of the convolution, here named c, too.
+// sequence. Legend: T tokens, C channels, N states per channel, k taps, W channels of the convolution.
 //
 //   convolution   y[t, c] = silu(bias[c] + sum_j w[j, c] x[t - k + 1 + j, c]),  x before the first token 0
 //   scan          s_t = exp(delta[t, c] a[n, c]) s_(t-1) + delta[t, c] u[t, c] b[t, n],  s_-1 = 0,   n = 0 .. N - 1
 //                 y[t, c] = sum_n s_t[n, c] cc[t, n] + d[c] u[t, c]
 //
-// Mamba-2 (Dao and Gu 2024) is the case of one rate a and one delta for all channels of a head, with b and cc for groups
-// of heads: a call for each group. Its convolution has b and cc as channels, too.
+// Mamba-2 (Dao and Gu 2024) is the case of one rate a and one delta for all channels of a head, with b and cc for
+// groups of heads: a call for each group. Its convolution has b and cc as channels, too.
 //
 // What precedes the first token is in the history and the state, which each call leaves as the next one needs them: a
 // sequence in parts gives the bits of one call. Both are in f32; a block of channels is independent of all others. SIMD

@@ -115,7 +115,7 @@ void ReadMamba2Config(const ConfigKeys& keys, ModelConfig& c) {
   c.kinds.assign(static_cast<size_t>(c.layers), c.family == "mamba2" ? LayerKind::kMamba : LayerKind::kMambaPair);
 }
 
-// The layers with two mixers are those that have the second's tensors. config.json's model_type is mamba2 with them, too.
+// The layers with two mixers are those that have the second's tensors. With them, too, model_type is mamba2.
 void FitMamba2(const Checkpoint& files, ModelConfig& c) {
   for (int layer = 0; layer < c.layers; ++layer) {
     const bool pair = files.Has(LayerTensor(c, layer, kSecond.scan.a_log));
