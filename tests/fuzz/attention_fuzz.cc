@@ -125,9 +125,10 @@ struct Fuzz {
     Bf16(c);
   }
 
-  // As Float, with factors of 8 bits: against f32 on factors that were rounded before, where logits are alike. V and
-  // the difference are rounded inside.
+  // As Float, with factors of 8 bits: against f32 on factors that were rounded before, and a power of two as the scale
+  // that multiplies Q first, where logits are alike. V and the difference are rounded inside.
   void Bf16(RandomAttention& c) const {
+    c.problem.scale = std::exp2(std::round(std::log2(c.problem.scale)));
     for (std::vector<float>* x : {&c.q, &c.k})
       for (float& value : *x) value = FloatFromBf16(Bf16FromFloat(value));
     AlignedBuffer<std::byte> workspace(FusedWorkspaceBytes(c.problem, ProductTypes::kBf16));
