@@ -219,8 +219,9 @@ TEST(UnnormalizedMaps, EveryInstructionSet) {
     const std::vector<float> got = Execute(plan, in);
     hwy::SetSupportedTargetsForTest(0);
     EXPECT_EQ(WrongIn(plan, in.problem), "") << hwy::TargetName(target);
-    if (target == HWY_AVX2 || target == HWY_AVX3 || target == HWY_AVX3_DL)
+    if (target == HWY_AVX2 || target == HWY_AVX3 || target == HWY_AVX3_DL) {
       EXPECT_EQ(got, want) << hwy::TargetName(target);
+    }
   }
 }
 

@@ -249,7 +249,9 @@ TEST(ModelSitesOf, MatchesTheForwardPass) {
     const SiteKey down{.site = experts ? Site::kExpertsDownW : Site::kDownProjW,
                        .layer = 1,
                        .expert = experts ? std::optional(1) : std::nullopt};
-    if (model.config().ffn > 0) EXPECT_EQ(sites.weights.at(down).in, model.config().ffn);
+    if (model.config().ffn > 0) {
+      EXPECT_EQ(sites.weights.at(down).in, model.config().ffn);
+    }
   }
 }
 

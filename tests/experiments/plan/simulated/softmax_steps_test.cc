@@ -219,7 +219,9 @@ TEST(SoftmaxSteps, EachRoundsItsOwnStepInARealPass) {
     attention.Run(plan);
     EXPECT_LT(attention.Distance(1, steps), kClose) << plan;
     EXPECT_GT(attention.Distance(1, {}), 0x1p-12) << plan;
-    if (&steps != kAll) EXPECT_NE(attention.out, of_first) << plan;
+    if (&steps != kAll) {
+      EXPECT_NE(attention.out, of_first) << plan;
+    }
     attention.Run(plan, {.kind = Mask::Kind::kWindow, .window = 100});
     EXPECT_LT(attention.Distance(1, steps, 100), kClose) << plan << " in a window";
   }
@@ -263,8 +265,9 @@ TEST(SoftmaxSteps, InPlans) {
       EXPECT_NE(under(Formatted("probs=fp8e4m3/row+unnormalized{}", option)), under("probs=fp8e4m3/row+unnormalized"))
           << name << option;
     }
-    if (ModelSitesOf(model).maps == 2)
+    if (ModelSitesOf(model).maps == 2) {
       EXPECT_NE(under("probs=f32+exp.bf16,difference=u8/row"), under("difference=u8/row"));
+    }
     EXPECT_EQ(under(""), f32) << name;
     EXPECT_THAT(
         Call([&] { PlanRun(Plan::Parse("probs=f32+exp.f16"), Carrying::kExecuted, ModelSitesOf(model)); }),

@@ -183,7 +183,9 @@ TEST_F(SvdQuantFile, HasTheBranchInItsBitsAndValues) {
     const double bits =
         4 + 32.0 / 16 +
         16.0 * 3 * static_cast<double>(matrix.out + matrix.in) / static_cast<double>(matrix.out * matrix.in);
-    if (matrix.in % 64 == 0) EXPECT_NEAR(m["bits_per_weight"].get<double>(), bits, 1e-9);
+    if (matrix.in % 64 == 0) {
+      EXPECT_NEAR(m["bits_per_weight"].get<double>(), bits, 1e-9);
+    }
   }
   ExportDequantized(folder_ / "q.h5", GoldenFolder(kGolden), folder_ / "values");
   Model values(folder_ / "values");
