@@ -240,8 +240,9 @@ TEST(Mamba2Test, PlansReachEverySiteAndNoOther) {
       const std::string rule = std::string(info.name) + "=int8/" + scale;
       if (!sites.Has(info.site)) {
         if (info.of == SiteOf::kAttention || info.of == SiteOf::kFeedForward || info.of == SiteOf::kMambaRank ||
-            info.of == SiteOf::kMemoryUnit)
+            info.of == SiteOf::kMemoryUnit) {
           EXPECT_THROW(CheckRule(Plan::Parse(rule).rules().front(), sites), UsageError) << rule;
+        }
         continue;
       }
       EXPECT_TRUE(info.of == SiteOf::kModel || info.of == SiteOf::kLayer || IsOfScan(info.site)) << info.name;
