@@ -7,8 +7,8 @@
 //   cache_k, cache_v   f32 and bf16; int8 to int2, FP8 and lists of values with one scale per token and head, per
 //                      channel, head and page of 64 tokens, or for all that a layer's statistics saw (tensor+static);
 //                      of keys, block<N>.channel has one per channel and N tokens of a page, of values, group<N> one
-//                      per token and N channels, N 32 or 64; +hadamard rotates the channels of each head, all or in
-//                      runs; +prerotary, for keys, stores them as they are before rotary position embedding
+//                      per token and N channels, N 32 or 64, MX and NVFP4 one per block; +hadamard rotates the channels
+//                      of each head, all or in runs; +prerotary stores keys as they are before rotary positions
 //
 // The default is f32, all keys, every page.
 #pragma once

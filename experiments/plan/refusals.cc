@@ -79,10 +79,12 @@ bool HasOtherBlocks(const Rule& rule, const ModelSites&) {
   return rule.granularity.n < kTile || rule.granularity.n > kLargestBlock || rule.granularity.n % kTile != 0;
 }
 bool HasKeyScaleOfNoPage(const Rule& rule, const ModelSites&) {
-  return rule.sites.front() == Site::kCacheK && HasCodes(rule.format) && !MayShareKeyScale(rule.granularity);
+  return rule.sites.front() == Site::kCacheK && HasCodes(rule.format) &&
+         !MayShareKeyScale(rule.format, rule.granularity);
 }
 bool HasValueScaleOfNoPage(const Rule& rule, const ModelSites&) {
-  return rule.sites.front() == Site::kCacheV && HasCodes(rule.format) && !MayShareValueScale(rule.granularity);
+  return rule.sites.front() == Site::kCacheV && HasCodes(rule.format) &&
+         !MayShareValueScale(rule.format, rule.granularity);
 }
 
 // Formats.

@@ -255,7 +255,7 @@ bool NeedsSurvey(const Rule& rule) {
 bool HasTensorScale(const Rule& rule) {
   const Site site = rule.sites.front();
   return NeedsTensor(rule.format.scale) && rule.granularity.kind != Kind::kRow && site != Site::kProbs &&
-         site != Site::kDifference;
+         site != Site::kDifference && !IsCache(site);
 }
 
 bool HasZeroPoint(const Rule& rule) {

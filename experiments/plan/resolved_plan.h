@@ -118,7 +118,7 @@ class ResolvedPlan {
 // As ResolvedPlan::NeedsSurvey, for one rule.
 bool NeedsSurvey(const Rule& rule);
 // Whether there is an f32 per tensor, besides the scales of blocks, that depends on the values (NVFP4). Not for maps,
-// which are at most 1 and use 1.
+// which are at most 1 and use 1, nor in caches, which use 1 as they do not know what comes.
 bool HasTensorScale(const Rule& rule);
 // Whether the rule gives a difference unsigned codes: it has both signs, so they need a zero point
 // (quant/format/round.h).

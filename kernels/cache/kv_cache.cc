@@ -50,15 +50,18 @@ const Hadamard* RotationOf(const CacheRule& rule, int width) {
 // signs: twice, and by a third again in a page that was cut, whose values, as read back, lie up to half a step outside
 // of the range. Runs have scales that are rounded up: as much holds that, too, the lowest code of a full range, at most
 // 4/3 of the largest magnitude, and the values of a list, which are at most half of their distance beside what they
-// stand for.
+// stand for. Two levels of scales reach as far as the largest of them.
 struct Growth {
   float factor, limit;
+  const char* reach = nullptr;  // what sets a limit below f32's, and what to try
 };
 Growth GrowthOf(const CacheRule& rule, int width, float turn) {
-  const bool grows = rule.HasMinima() || rule.InRuns() || rule.format.range == CodeRange::kFull ||
-                     (HasCodes(rule.format) && !IsInteger(rule.format));
-  return {.factor = (rule.hadamard ? std::sqrt(static_cast<float>(width)) : 1.0f) * (grows ? 4.0f : 1.0f) * turn,
-          .limit = rule.InRuns() ? kLargestF16 : std::numeric_limits<float>::max()};
+  const float rotated = (rule.hadamard ? std::sqrt(static_cast<float>(width)) : 1.0f) * turn;
+  if (IsTwoLevel(rule.format.scale)) return {rotated, LargestOfUnit(rule.format), "for E4M3 scales; try mxfp8e4m3"};
+  if (rule.InRuns() && !rule.InBlocks())
+    return {rotated * 4, kLargestF16, "in blocks and groups, whose scales are f16; try channel or token"};
+  const bool grows = rule.format.range != CodeRange::kOwn || (HasCodes(rule.format) && !IsInteger(rule.format));
+  return {rotated * (grows ? 4.0f : 1.0f), std::numeric_limits<float>::max()};
 }
 
 void CheckView(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width) {
@@ -79,11 +82,9 @@ float CheckRows(const char* name, const HeadsView<const float>& x, int64_t token
       const float absmax = AbsMax(x.Row(t, h), static_cast<size_t>(width));
       largest = std::max(largest, absmax);
       if (absmax * growth.factor <= growth.limit) continue;
-      if (std::isfinite(absmax) && growth.limit == kLargestF16)
-        Fail(
-            "cache, {}: token {}, head {}: got values up to {}, expected at most {:g} in blocks and groups, whose "
-            "scales are f16; try channel or token",
-            name, t, h, absmax, growth.limit / growth.factor);
+      if (std::isfinite(absmax) && growth.reach != nullptr)
+        Fail("cache, {}: token {}, head {}: got values up to {}, expected at most {:g} {}", name, t, h, absmax,
+             growth.limit / growth.factor, growth.reach);
       Fail("cache, {}: token {}, head {}: got {}, expected values, and with minima a range, that stay finite", name, t,
            h, std::isfinite(absmax) ? Formatted("values up to {}", absmax) : "NaN or infinity");
     }

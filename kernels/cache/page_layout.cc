@@ -12,16 +12,21 @@ namespace {
 using Kind = Granularity::Kind;
 
 // Runs end where panels do, and have whole vectors of every instruction set.
-bool MayShare(Granularity granularity, Kind in_runs) {
+bool MayShare(const Format& format, Granularity granularity, Kind in_runs) {
   const int n = granularity.n;
+  if (const int block = Info(format).block; block > 0) return granularity == Granularity{Kind::kGroup, block};
   if (granularity.kind == in_runs) return n == kPanelLanes / 2 || n == kPanelLanes;
   return granularity.kind == Kind::kTensor || granularity.kind == Kind::kToken || granularity.kind == Kind::kChannel;
 }
 
 }  // namespace
 
-bool MayShareKeyScale(Granularity granularity) { return MayShare(granularity, Kind::kBlockChannel); }
-bool MayShareValueScale(Granularity granularity) { return MayShare(granularity, Kind::kGroup); }
+bool MayShareKeyScale(const Format& format, Granularity granularity) {
+  return MayShare(format, granularity, Kind::kBlockChannel);
+}
+bool MayShareValueScale(const Format& format, Granularity granularity) {
+  return MayShare(format, granularity, Kind::kGroup);
+}
 
 void CheckShape(const CacheShape& s) {
   CheckRange("cache", "heads of k", s.k_heads, 1, kMostHeads);
@@ -34,8 +39,10 @@ void CheckRules(const CacheRule& k, const CacheRule& v) {
   for (const CacheRule& rule : {k, v}) {
     CheckRange("cache", "format", static_cast<int64_t>(rule.format.base), 0, std::ssize(kFormats) - 1);
     if (!IsCached(rule.format))
-      Fail("cache: got {}, expected f32, bf16, int8 to int2, fp8e4m3, fp8e5m2 or a list of at most 16 values",
-           Name(rule.format));
+      Fail(
+          "cache: got {}, expected f32, bf16, int8 to int2, fp8e4m3, fp8e5m2, mxfp4, mxfp8e4m3, mxfp8e5m2, nvfp4, "
+          "nvint4 or a list of at most 16 values",
+          Name(rule.format));
     const bool of_tensor = HasCodes(rule.format) && rule.granularity.kind == Kind::kTensor;
     const float clip = rule.clip.value_or(0);
     if (of_tensor != rule.clip.has_value() || (of_tensor && HasOffset(rule.format)) || !(clip >= 0 && clip <= 0x1p120f))
@@ -43,10 +50,14 @@ void CheckRules(const CacheRule& k, const CacheRule& v) {
           "cache: got {} per {} clipped at {}, expected a clip of 0 to 2^120 per tensor, without minima, and none else",
           Name(rule.format), Name(rule.granularity), clip);
   }
-  if (HasCodes(k.format) && !MayShareKeyScale(k.granularity))
-    Fail("cache, k: got a scale per {}, expected {}", Name(k.granularity), kKeyGranularities);
-  if (HasCodes(v.format) && !MayShareValueScale(v.granularity))
-    Fail("cache, v: got a scale per {}, expected {}", Name(v.granularity), kValueGranularities);
+  const auto check = [](const char* name, const CacheRule& rule, bool may_share, const std::string& expected) {
+    const int block = Info(rule.format).block;
+    if (HasCodes(rule.format) && !may_share)
+      Fail("cache, {}: got a scale per {}, expected {}", name, Name(rule.granularity),
+           block > 0 ? Formatted("group{}, the blocks of {}", block, Name(rule.format)) : expected);
+  };
+  check("k", k, MayShareKeyScale(k.format, k.granularity), kKeyGranularities);
+  check("v", v, MayShareValueScale(v.format, v.granularity), kValueGranularities);
 }
 
 PageSide::PageSide(Lanes lanes, int heads, int width, const CacheRule& rule)
@@ -54,17 +65,20 @@ PageSide::PageSide(Lanes lanes, int heads, int width, const CacheRule& rule)
       heads_(heads),
       width_(width),
       rule_(rule),
-      scales_(rule.format, rule.clip ? 0 : Runs() * (rule.ByChannel() ? Channels() : kPageTokens),
-              rule.InRuns() ? HeldScales::kF16 : HeldScales::kF32, rule.clip),
+      scales_(rule.format, rule.clip ? 0 : Groups() * (rule.ByChannel() ? Channels() : kPageTokens),
+              rule.InBlocks() ? HeldScales::kByte
+              : rule.InRuns() ? HeldScales::kF16
+                              : HeldScales::kF32,
+              rule.clip),
       head_bytes_(Panels() * PanelBytes(rule.format, Inputs()) + scales_.Bytes()) {}
 
-int PageSide::Runs() const {
-  const int lanes = lanes_ == Lanes::kTokens ? kPageTokens : width_;
-  return rule_.InRuns() ? static_cast<int>(CeilDiv(lanes, rule_.granularity.n)) : 1;
+int PageSide::Groups() const {
+  const int all = rule_.ByChannel() ? kPageTokens : width_;
+  return rule_.InRuns() ? static_cast<int>(CeilDiv(all, rule_.granularity.n)) : 1;
 }
 
 LaneRun PageSide::Run(int run) const {
-  if (!rule_.InRuns()) return {.panels = Panels()};
+  if (!rule_.InRuns() || rule_.InBlocks()) return {.panels = Panels()};
   const int n = rule_.granularity.n, begin = run * n % kPanelLanes;
   return {.panel = run * n / kPanelLanes, .begin = begin, .end = begin + n};
 }
@@ -84,8 +98,8 @@ PanelRun PageSide::ColumnOf(int channel) const {
 template <typename Body>
 void PageSide::ForGroups(int token, const Body& body) const {
   const int width = rule_.InRuns() ? rule_.granularity.n : width_;
-  for (int run = 0; run < Runs(); ++run)
-    body(run * width, std::min(width, width_ - run * width), int64_t{run} * kPageTokens + token);
+  for (int group = 0; group < Groups(); ++group)
+    body(group * width, std::min(width, width_ - group * width), int64_t{group} * kPageTokens + token);
 }
 
 void PageSide::WriteKept(std::byte* page, int token, int head, const float* kept) const {

@@ -10,11 +10,13 @@
 //   token                     [64], of keys those of lanes, of values those of inputs
 //   channel                   of keys [inputs], of values [lanes]
 //   block<N>.channel of keys  [64 / N][inputs]: each run of N tokens, which are lanes, has its own
-//   group<N> of values        [ceil(width / N)][64]: each run of N channels, which are lanes, has its own
+//   group<N>                  [ceil(width / N)][64]: each run of N channels, lanes of values and inputs of keys, has
+//                             its own; keys have the blocks of a format alone (MX, NVFP4)
 //   tensor                    none: the rule has it
 //
-// Blocks and groups hold them in f16, the others in f32. Those of values, and of keys' channels, go into what the
-// panels are multiplied by, so they lie before them; those of keys' tokens are factors of the products and lie after.
+// Blocks and groups hold them in f16, or in a byte where the format says which, the others in f32. Those of values, and
+// of keys' channels, go into what the panels are multiplied by, so they lie before them; those of keys' tokens are
+// factors of the products and lie after.
 // Keys of all heads are one piece of memory, and values another: decoding reads the keys of many pages, then their
 // values, all of it straight on (measured: docs/develop/notebook.md).
 #pragma once
@@ -34,8 +36,8 @@ namespace tare {
 struct CacheRule {
   Format format = Format::kF32;  // IsCached
   // What shares a scale, of formats with codes (MayShareKeyScale, MayShareValueScale): a token's row of a head, or N
-  // channels of it (kGroup); a channel of a head over a page's 64 tokens, or over N of them (kBlockChannel). KIVI has
-  // keys by block32.channel and values by group32 (arXiv 2402.02750).
+  // channels of it (kGroup; a format's own blocks are such groups); a channel of a head over a page's 64 tokens, or
+  // over N of them (kBlockChannel). KIVI has keys by block32.channel and values by group32 (arXiv 2402.02750).
   Granularity granularity = {Granularity::Kind::kToken};
   // A head's channels are rotated before they are rounded, all together or in runs (quant/format/hadamard.h).
   std::optional<RotatedRuns> hadamard = {};
@@ -48,18 +50,20 @@ struct CacheRule {
     using enum Granularity::Kind;
     return HasCodes(format) && (granularity.kind == kChannel || granularity.kind == kBlockChannel);
   }
-  // Whether a page's rows, or a row, have several scales, which are in f16.
+  // Whether a page's rows, or a row, have several scales, which are in f16 or a byte.
   bool InRuns() const {
     using enum Granularity::Kind;
     return HasCodes(format) && (granularity.kind == kGroup || granularity.kind == kBlockChannel);
   }
+  // Of these: whether the format says so.
+  bool InBlocks() const { return Info(format).block > 0; }
   // Whether what shares a scale also has a minimum: what code 0 stands for.
   bool HasMinima() const { return HasOffset(format); }
 };
 
 // What may share a scale of keys, and of values; and their names, for messages.
-bool MayShareKeyScale(Granularity granularity);
-bool MayShareValueScale(Granularity granularity);
+bool MayShareKeyScale(const Format& format, Granularity granularity);
+bool MayShareValueScale(const Format& format, Granularity granularity);
 inline constexpr const char* kKeyGranularities = "token, channel, block32.channel or block64.channel";
 inline constexpr const char* kValueGranularities = "token, channel, group32 or group64";
 
@@ -91,6 +95,7 @@ class PageSide {
 
   PageSide(Lanes lanes, int heads, int width, const CacheRule& rule);
 
+  Lanes lanes() const { return lanes_; }
   const CacheRule& rule() const { return rule_; }
   // A panel has so many inputs, a head so many panels.
   int Inputs() const { return lanes_ == Lanes::kTokens ? (width_ + 15) / 16 * 16 : kPageTokens; }
@@ -104,13 +109,18 @@ class PageSide {
   int64_t Bytes() const { return heads_ * head_bytes_; }                      // of all heads, scales among them
 
   // How many scales of its own an input of a head has: one for each of these runs of lanes, which are all lanes but
-  // where the rule is InRuns.
-  int Runs() const;
+  // where the rule is InRuns and its format has no blocks. And how many scales a token's row, or a channel, has.
+  int Runs() const { return rule_.InBlocks() ? 1 : Groups(); }
+  int Groups() const;
   LaneRun Run(int run) const;
   // Scales and minima of a run's inputs [Inputs()], where they are the inputs': of keys by channel, of values not by
-  // channel. memory: as many twice, aligned to 64 bytes.
+  // channel. memory: as many twice, aligned to 64 bytes. Of values in blocks, those of a block.
   PageScales::Numbers InputScales(const std::byte* page, int head, int run, float* memory) const {
     return scales_.Load(page + Scales(head), int64_t{run} * Inputs(), Inputs(), memory);
+  }
+  // Those of all lanes of keys in blocks [Groups()][64], in memory.
+  const float* LaneScales(const std::byte* page, int head, float* memory) const {
+    return scales_.Load(page + Scales(head), 0, int64_t{Groups()} * kPageTokens, memory).scales;
   }
 
   // Row `token` of a page from f32, to codes under quant/format/round.h, where they have a scale per token. Values are

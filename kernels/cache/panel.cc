@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -183,6 +184,14 @@ void PutNumber(std::byte* to, int64_t index, T value) {
   std::memcpy(to + static_cast<int64_t>(sizeof(T)) * index, &value, sizeof(T));
 }
 
+// A scale of a byte: the exponent of E8M0 is f32's, that of E4M3 counts from 120 lower. Of E4M3, y is twice the value,
+// or, below 2^-6, 2^-6 more.
+float FromByte(ScaleType type, uint32_t x) {
+  if (!IsTwoLevel(type)) return std::bit_cast<float>(std::max(x << 23, 1u << 22));  // 2^-127 is subnormal
+  const auto y = std::bit_cast<float>((x << 20) + (121u << 23));
+  return std::min(y - 0x1p-6f, y * 0.5f);
+}
+
 }  // namespace
 
 int64_t PanelBytes(Format format, int64_t inputs) { return inputs * kPanelLanes * Info(format).bits / 8; }
@@ -202,16 +211,19 @@ void WritePanel(Format format, std::byte* panel, const PanelRun& run, const floa
 }
 
 float PageScales::Get(const std::byte* from, int64_t index) const {
+  if (held_ == HeldScales::kByte) return FromByte(format_.scale, std::to_integer<uint32_t>(from[index]));
   return held_ == HeldScales::kF16 ? FloatFromF16(NumberAt<uint16_t>(from, index)) : NumberAt<float>(from, index);
 }
 
 // Where scales are held in f16, f16 has `value` exactly.
 void PageScales::Put(std::byte* to, int64_t index, float value) const {
+  if (held_ == HeldScales::kByte) return PutNumber(to, index, StoredScale(value, format_.scale, 1.0f));
   held_ == HeldScales::kF16 ? PutNumber(to, index, F16FromFloat(value)) : PutNumber(to, index, value);
 }
 
 // The scale of a group, rounded as it is held.
 GroupScale PageScales::GroupOf(Ends ends) const {
+  if (held_ == HeldScales::kByte) return GroupScaleFor(ends, format_, LargestOfUnit(format_));
   if (held_ == HeldScales::kF32) return GroupScaleFor(ends, format_, ends.high);
   const float least = ends.low;
   if (format_.range == CodeRange::kMin) ends.low = FloatFromF16(F16AtMost(least));
@@ -286,6 +298,11 @@ PageScales::Numbers PageScales::Load(const std::byte* scales, int64_t first, int
   if (held_ == HeldScales::kF32) {
     const auto* begin = reinterpret_cast<const float*>(scales) + first;
     return {begin, HasMinima() ? begin + count_ : nullptr};
+  }
+  if (held_ == HeldScales::kByte) {
+    const ScaleType type = format_.scale;
+    for (int64_t i = 0; i < n; ++i) memory[i] = FromByte(type, std::to_integer<uint32_t>(scales[first + i]));
+    return {memory, nullptr};
   }
   const auto* begin = reinterpret_cast<const uint16_t*>(scales) + first;
   FromF16(begin, static_cast<size_t>(n), memory);

@@ -15,12 +15,13 @@
 //                             have the high bit of input r in bit 4 (r % 4) + r / 4
 //   fp8      64 bytes    1    byte l: u
 //
-// Integers of another range (quant/format/format.h) lie as those of their width do. Of FP8 and of lists of values u is
-// the stored code of quant/format/pack.h, and a list's lie as those of its width do. Where codes are spoken of below
-// and in kernels/decode, these have the values of their grid.
+// Integers of another range (quant/format/format.h) lie as those of their width do. Of FP8, of lists of values and of
+// the other grids of four bits u is the stored code of quant/format/pack.h, and all but FP8's lie as those of their
+// width do. Where codes are spoken of below and in kernels/decode, these have the values of their grid.
 //
-// What codes of a page share (PageScales): a head's scales, of tokens or of channels, in f32 or f16 [count], and after
-// them, where the format has zero points or minima, as many of these. A value is
+// What codes of a page share (PageScales): a head's scales, of tokens or of channels, in f32, in f16 or, of formats
+// with blocks, in the byte of quant/format/pack.h [count], and after them, where the format has zero points or minima,
+// as many of these. The f32 per tensor of NVFP4 is 1: no cache knows what comes. A value is
 //
 //   code x scale + minimum                 +min, and +mean with the mean in its place
 //   (code - zero) x scale                  +zero, whose minimum is -zero x scale, rounded once
@@ -51,8 +52,10 @@ namespace tare {
 // Those of the table above: lists have at most 16 values, as registers hold.
 constexpr bool IsCached(const Format& format) {
   if (!HasCodes(format) || Info(format.base).min_code < 0) return true;
-  if (format.scale != ScaleType::kF32) return false;
   const FormatInfo& info = Info(format);
+  const bool own_scale = !IsTwoLevel(format.scale) || format.scale == ScaleType::kTwoLevel;
+  if (info.block > 0) return own_scale && (info.bits == 4 || (info.bits == 8 && !info.grid.twos_complement));
+  if (format.scale != ScaleType::kF32) return false;
   const bool listed = !info.grid.levels.empty() && info.together == 1 && info.bits >= 2 && info.bits <= 4;
   return listed || format.base == Format::kFp8E4M3 || format.base == Format::kFp8E5M2;
 }
@@ -77,9 +80,11 @@ struct PanelRun {
 void ReadPanel(Format format, const std::byte* panel, const PanelRun& run, int n, float* values);
 void WritePanel(Format format, std::byte* panel, const PanelRun& run, const float* values, int n);
 
-enum class HeldScales { kF32, kF16 };
+enum class HeldScales { kF32, kF16, kByte };
 
 inline constexpr float kLargestF16 = 65504;
+// The largest magnitude that two levels of scales reach where that of the tensor is 1.
+constexpr float LargestOfUnit(const Format& format) { return kE4M3.largest * Info(format).grid.largest; }
 
 class PageScales {
  public:
@@ -88,7 +93,8 @@ class PageScales {
       : format_(format), held_(held), count_(HasCodes(format) ? count : 0), clip_(clip) {}
 
   int64_t Bytes() const { return (Minima() * (HasMinima() ? 2 : 1) + 63) / 64 * 64; }
-  int64_t Minima() const { return count_ * (held_ == HeldScales::kF16 ? 2 : 4); }  // where they begin
+  // Where they begin.
+  int64_t Minima() const { return count_ * (held_ == HeldScales::kF32 ? 4 : held_ == HeldScales::kF16 ? 2 : 1); }
 
   // n values, at most kLargestWidth, as codes under quant/format/round.h, whose scale is number `index`. Values are
   // finite, and so is their range; beside f16 it is at most half of kLargestF16.
@@ -103,7 +109,7 @@ class PageScales {
   struct Numbers {
     const float *scales = nullptr, *minima = nullptr;  // [n]; minima null: the format has none
   };
-  // n from number `first` on: where they lie, or those of f16 or of a clip in memory [2 n].
+  // n from number `first` on: where they lie, or those of f16, of bytes or of a clip in memory [2 n].
   Numbers Load(const std::byte* scales, int64_t first, int64_t n, float* memory) const;
 
  private:

@@ -118,7 +118,7 @@ void LoadFactors(const Unit& u, const Part& part, int head, int run, std::span<P
   const bool by_channel = rule.ByChannel();
   const auto [scales, minima] = by_channel ? PageScales::Numbers() : side.InputScales(part.v, head, run, memory);
   for (PanelFactor& factor : factors) {
-    const int64_t at = (&factor - u.x.values) * kPageTokens;
+    const int64_t at = (&factor - u.x.values) * u.x.of_product;
     ToFactor(rule.format, factor.x, scales, inputs, u.x.d_factors + at, factor);
     if (by_channel) factor.lane_scales = reinterpret_cast<const float*>(part.v + side.Scales(head));
     if (by_channel && rule.HasMinima()) factor.lane_minima = reinterpret_cast<const float*>(part.v + side.Minima(head));
@@ -126,7 +126,30 @@ void LoadFactors(const Unit& u, const Part& part, int head, int run, std::span<P
   }
 }
 
-// The group's differences times the part's values, a run of lanes after another.
+// Likewise with all of a head's values, in blocks: a factor for each 16 lanes, zeros beyond the last block.
+void LoadQuarters(const Unit& u, const Part& part, int head, std::span<PanelFactor> factors) {
+  constexpr int kQuarter = kPanelLanes / 4;
+  const PageSide& side = part.layout->v();
+  const CacheRule& rule = side.rule();
+  const auto at = [&](PanelFactor& factor, int lane) {
+    return u.x.d_factors + (&factor - u.x.values) * u.x.of_product + lane / kQuarter * kPageTokens;
+  };
+  const int n = rule.granularity.n, end = side.Groups() * n, all = side.Panels() * kPanelLanes;
+  for (int first = 0; first < end; first += n) {
+    alignas(64) float memory[2 * kPageTokens];
+    const float* const scales = side.InputScales(part.v, head, first / n, memory).scales;
+    for (PanelFactor& factor : factors) {
+      for (int lane = first; lane < first + n; lane += kQuarter)
+        ToFactor(rule.format, factor.x, scales, RoundUp(part.keys.end, 16), at(factor, lane), factor);
+    }
+  }
+  for (PanelFactor& factor : factors) {
+    std::fill(at(factor, end), at(factor, all), 0.0f);
+    factor.weighted = at(factor, 0);
+  }
+}
+
+// The group's differences times the part's values, a run of lanes after another, or all blocks at once.
 void MultiplyValues(const Unit& u, const Group& group, const Part& part) {
   const PageSide& side = part.layout->v();
   const int64_t queries = u.Queries(), width = side.Panels() * kPanelLanes;
@@ -143,7 +166,7 @@ void MultiplyValues(const Unit& u, const Group& group, const Part& part) {
         const int64_t difference = group.products[at / queries].difference * queries + at % queries;
         factors[j] = {.x = u.x.d + difference * kPageTokens, .y = o + at * width + first_lane};
       }
-      LoadFactors(u, part, head, run, factors);
+      side.rule().InBlocks() ? LoadQuarters(u, part, head, factors) : LoadFactors(u, part, head, run, factors);
       PanelProduct(panels, factors, BestReadHint());
     }
   }

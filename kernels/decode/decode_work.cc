@@ -14,6 +14,7 @@ using Part = KvCache::Part;
 Panels PanelsOf(const PageSide& side, const std::byte* page, int head, int run, int64_t inputs) {
   const LaneRun lanes = side.Run(run);
   const int64_t bytes = PanelBytes(side.rule().format, side.Inputs());
+  const bool in_blocks = side.rule().InBlocks(), keys = side.lanes() == PageSide::Lanes::kTokens;
   return {.format = side.rule().format,
           .first = page + side.Panel(head) + lanes.panel * bytes,
           .inputs = inputs,
@@ -21,7 +22,9 @@ Panels PanelsOf(const PageSide& side, const std::byte* page, int head, int run, 
           .bytes = bytes,
           .begin = lanes.begin,
           .end = lanes.end,
-          .behind = run + 1 == side.Runs() ? side.ScaleBytes() : 0};
+          .behind = run + 1 == side.Runs() ? side.ScaleBytes() : 0,
+          .group = in_blocks && keys ? side.rule().granularity.n : inputs,
+          .weights = in_blocks && !keys ? Panels::Weights::kOfQuarters : Panels::Weights::kOfAll};
 }
 
 void GroupQueries::Load() const {
@@ -47,22 +50,26 @@ void GroupQueries::LoadFactor(int64_t i, const Format& format, const float* weig
 // Scales per channel, or of all, are the inputs': they multiply the queries, which become factors anew for each run of
 // the page's tokens, and the minima add one number to every logit of the run. Scales per token are the lanes'. The
 // softmax multiplies by them, unless there are minima: these are added after the scales, so that the product must have
-// both.
-void GroupQueries::WeighQueries(const Part& part, int head, int run, std::span<PanelFactor> factors) const {
+// both, and unless each group of channels has its own.
+void GroupQueries::WeighQueries(const Part& part, int head, int run, float* scales,
+                                std::span<PanelFactor> factors) const {
   const PageSide& keys = part.layout->k();
   const CacheRule& rule = keys.rule();
   if (rule.WeighsQueries()) {
     alignas(64) float memory[2 * kLargestWidth];
-    const auto [scales, minima] = keys.InputScales(part.k, head, run, memory);
+    const auto [of_inputs, minima] = keys.InputScales(part.k, head, run, memory);
     for (PanelFactor& factor : factors) {
-      LoadFactor(&factor - x_.keys, rule.format, scales);
-      if (minima != nullptr) factor.beside = CentreSum(rule.format, factor.x, scales, minima, inputs_);
+      LoadFactor(&factor - x_.keys, rule.format, of_inputs);
+      if (minima != nullptr) factor.beside = CentreSum(rule.format, factor.x, of_inputs, minima, inputs_);
     }
   } else if (rule.HasMinima()) {
     for (PanelFactor& factor : factors) {
       factor.lane_scales = reinterpret_cast<const float*>(part.k + keys.Scales(head));
       factor.lane_minima = reinterpret_cast<const float*>(part.k + keys.Minima(head));
     }
+  } else if (rule.InBlocks()) {
+    const float* const of_lanes = keys.LaneScales(part.k, head, scales);
+    for (PanelFactor& factor : factors) factor.lane_scales = of_lanes;
   }
 }
 
@@ -81,6 +88,7 @@ void GroupQueries::MultiplyTurned(const Part& part, int64_t page, int head,
 void GroupQueries::Multiply(const Part& part, int64_t page) const {
   const PageSide& keys = part.layout->k();
   const int64_t queries = s_.q.tokens;
+  alignas(64) float scales[kLargestWidth / 16 * kPageTokens];
   std::fill_n(x_.logits, Rows() * kPageTokens, 0.0f);
   for (size_t i = 0, end = 0; i < group_.rows.size(); i = end) {
     const int head = group_.rows[i].k;
@@ -91,7 +99,7 @@ void GroupQueries::Multiply(const Part& part, int64_t page) const {
       continue;
     }
     for (int run = 0; run < keys.Runs(); ++run) {
-      WeighQueries(part, head, run, factors);
+      WeighQueries(part, head, run, scales, factors);
       PanelProduct(PanelsOf(keys, part.k, head, run, keys.Inputs()), factors, BestReadHint());
     }
   }
@@ -107,8 +115,8 @@ KeyRange GroupQueries::Visible(const Part& part, int64_t page, int64_t query) co
 PartLogits GroupQueries::Logits(const Part& part, int64_t page, int64_t i) const {
   const PageSide& keys = part.layout->k();
   const CacheRule& rule = keys.rule();
-  const bool by_token =
-      HasCodes(rule.format) && !rule.WeighsQueries() && !rule.HasMinima() && !s_.cache->KeysBeforeRotary();
+  const bool by_token = HasCodes(rule.format) && !rule.WeighsQueries() && !rule.HasMinima() && !rule.InBlocks() &&
+                        !s_.cache->KeysBeforeRotary();
   const std::byte* scales = part.k + keys.Scales(group_.rows[i / s_.q.tokens].k);
   return {.products = x_.logits + i * kPageTokens,
           .key_scales = by_token ? reinterpret_cast<const float*>(scales) : nullptr,
@@ -135,6 +143,7 @@ DecodeLayout::DecodeLayout(const DecodeHeads& table, std::span<const DecodeSeque
     rounds_ = std::max(rounds_, CeilDiv(s.q.tokens, queries));
     queries_ = std::max(queries_, std::min(queries, s.q.tokens));
     before_rotary_ = before_rotary_ || s.cache->KeysBeforeRotary();
+    in_blocks_ = in_blocks_ || s.cache->rules().v.InBlocks();
   }
   maps_ = Maps(queries_);
   for (int64_t round = 0; round < rounds_; ++round) {

@@ -43,7 +43,8 @@ class GroupQueries {
  private:
   void LoadFactor(int64_t i, const Format& format, const float* weights) const;
   KeyRange Visible(const KvCache::Part& part, int64_t page, int64_t query) const;
-  void WeighQueries(const KvCache::Part& part, int head, int run, std::span<PanelFactor> factors) const;
+  // scales: [inputs / 16][64], memory for those of keys in blocks
+  void WeighQueries(const KvCache::Part& part, int head, int run, float* scales, std::span<PanelFactor> factors) const;
   void MultiplyTurned(const KvCache::Part& part, int64_t page, int head, std::span<const PanelFactor> factors) const;
 
   const DecodeHeads& table_;
@@ -110,6 +111,7 @@ class DecodeLayout {
   int64_t rounds_ = 0, units_ = 0;
   int64_t queries_ = 0, maps_ = 0;  // of a round at most
   bool before_rotary_ = false;      // any cache's keys
+  bool in_blocks_ = false;          // the format of any cache's values has blocks
 };
 
 // The buffers of one thread.
@@ -123,10 +125,12 @@ struct DecodeScratch {
                                .q_factors = arena.Take<float>(rows * inputs),
                                .logits = arena.Take<float>(rows * kPageTokens),
                                .panel = arena.Take<float>(l.before_rotary_ ? inputs * kPageTokens : 0)};
-  float* share = arena.Take<float>(l.maps_);                     // of a part in each map
-  float* d = arena.Take<float>(products * kPageTokens);          // [differences][64]
-  PanelFactor* values = arena.Take<PanelFactor>(products);       // [products]
-  float* d_factors = arena.Take<float>(products * kPageTokens);  // [products][64]
+  float* share = arena.Take<float>(l.maps_);                // of a part in each map
+  float* d = arena.Take<float>(products * kPageTokens);     // [differences][64]
+  PanelFactor* values = arena.Take<PanelFactor>(products);  // [products]
+  // [products][of_product]: 64 floats, or 64 for each 16 lanes of values in blocks
+  int64_t of_product = kPageTokens * (l.in_blocks_ ? l.page_.v().Panels() * 4 : 1);
+  float* d_factors = arena.Take<float>(products * of_product);
 };
 
 }  // namespace tare

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <type_traits>
 
 #include "quant/base/integers.h"
 #include "quant/base/message.h"
+#include "quant/format/pack.h"
 #include "quant/format/round.h"
 
 #include "hwy/highway.h"
@@ -61,11 +63,12 @@ HWY_INLINE void AddSums(const PanelFactor& x, int64_t at, VI high, VI low) {
 template <class Bits>
 struct Integers {
   static constexpr int kMost = 2;
+  static constexpr bool kInBlocks = false;  // whether a format with blocks has such codes
 };
 
 // Adds a panel's products with kCount vectors, in two planes, to y [64] of each from offset `first`, kAtOnce vectors of
 // lanes at once.
-template <int kCount, int kAtOnce, class Bits>
+template <int kCount, int kAtOnce, int64_t kOfQuarter, class Bits>
 HWY_INLINE void Multiply(Integers<Bits> /*of*/, const uint8_t* w, const Panels& p, const PanelFactor* x, int64_t first,
                          ReadHint hint) {
   const DI di;
@@ -100,7 +103,7 @@ struct OneFloat {
   static constexpr int kMost = 4;
   static constexpr int kInputs = 1;
   static constexpr int64_t kBytes = kPanelGroupBytes;
-  static constexpr bool kOfCodes = false;
+  static constexpr bool kOfCodes = false, kInBlocks = false;
   HWY_INLINE void Load(const uint8_t* record, int64_t lane, VF* values) const {
     values[0] = hn::Load(DF(), reinterpret_cast<const float*>(record) + lane);
   }
@@ -121,7 +124,7 @@ struct OneFp8 {
   static constexpr int kMost = 4;
   static constexpr int kInputs = 1;
   static constexpr int64_t kBytes = kPanelLanes;
-  static constexpr bool kOfCodes = true;
+  static constexpr bool kOfCodes = true, kInBlocks = true;
   static constexpr float kStep = kMantissa == 3 ? 256 : 1;
   HWY_INLINE void Load(const uint8_t* record, int64_t lane, VF* values) const {
     const hn::Rebind<int16_t, DF> wide;
@@ -131,13 +134,13 @@ struct OneFp8 {
     values[0] = hn::PromoteTo(DF(), hn::BitCast(hn::Rebind<hwy::float16_t, DF>(), bits));
   }
 };
-// Codes that lie as Bits has them, of a list of at most 16 values.
+// Codes that lie as Bits has them, of at most 16 values.
 template <class Bits>
 struct OfList {
   static constexpr int kMost = 4;
   static constexpr int kInputs = 4 * Bits::kGroups;
   static constexpr int64_t kBytes = Bits::kRecordBytes;
-  static constexpr bool kOfCodes = true;
+  static constexpr bool kOfCodes = true, kInBlocks = std::is_same_v<Bits, FourBits>;
   static constexpr float kStep = 1;
   HWY_INLINE VF Look(VI index) const {
     const DF d;
@@ -159,63 +162,73 @@ struct OfList {
   const float* list;  // [16], aligned to 64 bytes
 };
 
-// Likewise in f32.
-template <int kCount, int kAtOnce, class Record>
+// Likewise in f32. kOfQuarter: floats from the factor of 16 lanes to that of the next; 0: all lanes have one.
+template <int kCount, int kAtOnce, int64_t kOfQuarter, class Record>
 HWY_INLINE void Multiply(const Record& of, const uint8_t* w, const Panels& p, const PanelFactor* x, int64_t first,
                          ReadHint hint) {
   const DF d;
   const float* by[kCount];
   for (int i = 0; i < kCount; ++i) by[i] = Record::kOfCodes && x[i].weighted != nullptr ? x[i].weighted : x[i].x;
+  constexpr int64_t kQuarter = kPanelLanes / 4;
   for (int64_t lane = p.begin; lane < p.end; lane += kAtOnce * kLanes) {
-    VF sum[kCount][kAtOnce];
-    for (int i = 0; i < kCount; ++i) {
-      for (int v = 0; v < kAtOnce; ++v)
-        sum[i][v] = Record::kOfCodes ? hn::Zero(d) : hn::Load(d, x[i].y + first + lane + v * kLanes);
-    }
     const uint8_t* record = w;
-    for (int64_t r = 0; r < p.inputs; r += Record::kInputs, record += Record::kBytes) {
-      if (lane == 0) Fetch(record, Record::kBytes, hint);
-      for (int v = 0; v < kAtOnce; ++v) {
-        VF values[Record::kInputs];
-        of.Load(record, lane + v * kLanes, values);
-        for (int j = 0; j < Record::kInputs; ++j) {
-          for (int i = 0; i < kCount; ++i) sum[i][v] = hn::MulAdd(values[j], hn::Set(d, by[i][r + j]), sum[i][v]);
+    const int64_t quarter = (first + lane) / kQuarter * kOfQuarter;
+    int64_t scales = first + lane;  // of a group
+    for (int64_t begin = 0; begin < p.inputs; begin += p.group, scales += kPanelLanes) {
+      VF sum[kCount][kAtOnce];
+      for (int i = 0; i < kCount; ++i) {
+        for (int v = 0; v < kAtOnce; ++v)
+          sum[i][v] = Record::kOfCodes ? hn::Zero(d) : hn::Load(d, x[i].y + first + lane + v * kLanes);
+      }
+      const int64_t end = std::min(begin + p.group, p.inputs);
+      for (int64_t r = begin; r < end; r += Record::kInputs, record += Record::kBytes) {
+        if (lane == 0) Fetch(record, Record::kBytes, hint);
+        for (int v = 0; v < kAtOnce; ++v) {
+          VF values[Record::kInputs];
+          of.Load(record, lane + v * kLanes, values);
+          const int64_t at = quarter + v * kLanes / kQuarter * kOfQuarter + r;
+          for (int j = 0; j < Record::kInputs; ++j) {
+            for (int i = 0; i < kCount; ++i) sum[i][v] = hn::MulAdd(values[j], hn::Set(d, by[i][at + j]), sum[i][v]);
+          }
         }
       }
-    }
-    for (int i = 0; i < kCount; ++i) {
-      for (int v = 0; v < kAtOnce; ++v) {
-        const int64_t at = first + lane + v * kLanes;
-        if constexpr (Record::kOfCodes) {
-          VF step = hn::Set(d, Record::kStep), means = hn::Set(d, x[i].beside);
-          if (x[i].lane_scales != nullptr) step = hn::Mul(step, hn::Load(d, x[i].lane_scales + at));
-          if (x[i].lane_minima != nullptr)
-            means = hn::MulAdd(hn::Load(d, x[i].lane_minima + at), hn::Set(d, x[i].sum), means);
-          sum[i][v] = hn::Add(hn::MulAdd(sum[i][v], step, means), hn::Load(d, x[i].y + at));
+      for (int i = 0; i < kCount; ++i) {
+        for (int v = 0; v < kAtOnce; ++v) {
+          const int64_t at = first + lane + v * kLanes;
+          if constexpr (Record::kOfCodes) {
+            VF step = hn::Set(d, Record::kStep), means = hn::Set(d, x[i].beside);
+            if (x[i].lane_scales != nullptr) step = hn::Mul(step, hn::Load(d, x[i].lane_scales + scales + v * kLanes));
+            if (x[i].lane_minima != nullptr)
+              means = hn::MulAdd(hn::Load(d, x[i].lane_minima + at), hn::Set(d, x[i].sum), means);
+            sum[i][v] = hn::Add(hn::MulAdd(sum[i][v], step, means), hn::Load(d, x[i].y + at));
+          }
+          hn::Store(sum[i][v], d, x[i].y + at);
         }
-        hn::Store(sum[i][v], d, x[i].y + at);
       }
     }
   }
 }
 
 // kMost vectors at once, then fewer.
-template <int kAtOnce, class Panel>
+template <int kAtOnce, int64_t kOfQuarter = 0, class Panel>
 void Runs(const Panel& of, const Panels& p, const PanelFactor* x, int64_t count, ReadHint hint) {
   const auto* w = reinterpret_cast<const uint8_t*>(p.first);
   for (int64_t n = 0; n < p.count; ++n, w += p.bytes) {
     int64_t i = 0;
     if constexpr (Panel::kMost == 4) {
-      for (; i + 4 <= count; i += 4) Multiply<4, kAtOnce>(of, w, p, x + i, n * kPanelLanes, hint);
+      for (; i + 4 <= count; i += 4) Multiply<4, kAtOnce, kOfQuarter>(of, w, p, x + i, n * kPanelLanes, hint);
     }
-    for (; i + 2 <= count; i += 2) Multiply<2, kAtOnce>(of, w, p, x + i, n * kPanelLanes, hint);
-    if (i < count) Multiply<1, kAtOnce>(of, w, p, x + i, n * kPanelLanes, hint);
+    for (; i + 2 <= count; i += 2) Multiply<2, kAtOnce, kOfQuarter>(of, w, p, x + i, n * kPanelLanes, hint);
+    if (i < count) Multiply<1, kAtOnce, kOfQuarter>(of, w, p, x + i, n * kPanelLanes, hint);
   }
   Fetch(w - p.bytes + PanelBytes(p.format, p.inputs), p.behind, hint);
 }
 
 template <class Panel>
 void EachPanel(const Panel& of, const Panels& p, const PanelFactor* x, int64_t count, ReadHint hint) {
+  if constexpr (Panel::kInBlocks) {
+    if (p.weights == Panels::Weights::kOfQuarters) return Runs<kVectors, kPageTokens>(of, p, x, count, hint);
+  }
   if (p.end - p.begin == kPanelLanes) return Runs<kVectors>(of, p, x, count, hint);
   Runs<kVectorsOfHalf>(of, p, x, count, hint);
 }
@@ -223,7 +236,7 @@ void EachPanel(const Panel& of, const Panels& p, const PanelFactor* x, int64_t c
 void ListPanels(const Panels& p, const PanelFactor* x, int64_t count, ReadHint hint) {
   const FormatInfo& info = Info(p.format);
   alignas(64) float list[16] = {};
-  std::ranges::copy(info.grid.levels, list);
+  std::copy_n(StoredValues(p.format).begin(), 1 << info.bits, list);
   switch (info.bits) {
     case 4:
       return EachPanel(OfList<FourBits>{list}, p, x, count, hint);
@@ -242,8 +255,10 @@ void Products(const Panels* p, const PanelFactor* x, int64_t count, ReadHint hin
     case Format::kBf16:
       return EachPanel(TwoBf16(), *p, x, count, hint);
     case Format::kFp8E4M3:
+    case Format::kMxFp8E4M3:
       return EachPanel(OneFp8<3>(), *p, x, count, hint);
     case Format::kFp8E5M2:
+    case Format::kMxFp8E5M2:
       return EachPanel(OneFp8<2>(), *p, x, count, hint);
     case Format::kInt8:
       return WithFactor<EightBits>(of_codes);
@@ -335,13 +350,15 @@ void ToFactor(const Format& format, const float* x, const float* weights, int64_
   if (IsInteger(format)) return ToPlanes(x, weights, count, planes, planes + count, factor);
   factor.weighted = weights == nullptr ? nullptr : memory;
   for (int64_t i = 0; weights != nullptr && i < count; ++i) memory[i] = x[i] * weights[i];
-  factor.sum = std::accumulate(x, x + count, 0.0f);  // beside lane_minima, where there are no weights
+  if (weights == nullptr) factor.sum = std::accumulate(x, x + count, 0.0f);  // beside lane_minima
 }
 
 void PanelProduct(const Panels& panels, std::span<const PanelFactor> factors, ReadHint hint) {
   TARE_CHECK(panels.inputs % 16 == 0 && IsCached(panels.format));
   const int lanes = panels.end - panels.begin;
   TARE_CHECK(lanes == kPanelLanes || (lanes == kPanelLanes / 2 && HasCodes(panels.format)));
+  TARE_CHECK(panels.weights == Panels::Weights::kOfAll ||
+             (Info(panels.format).block > 0 && lanes == kPanelLanes && panels.inputs <= kPageTokens));
   TARE_CHECK(panels.begin % lanes == 0 && panels.end <= kPanelLanes && panels.begin >= 0);
   TARE_CHOSEN(panel_product::Products)(&panels, factors.data(), std::ssize(factors), hint);
 }

@@ -4,7 +4,7 @@
 // registers, and are unpacked once for two vectors.
 //
 //   y[lane] += sum over inputs of panel[input][lane] x[input]                               f32, bf16
-//   y[lane] += lane_scales[lane] * sum over inputs of code[input][lane] weighted[input]     FP8, lists; in f32
+//   y[lane] += lane_scales[lane] * sum over inputs of code[input][lane] weighted[input]     other grids; in f32
 //   y[lane] += scale * lane_scales[lane] * sum over inputs of code[input][lane] (128 high[input] + low[input])
 //                                                                                        integers; each plane exact
 //
@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/attention/heads.h"
 #include "kernels/cache/page_layout.h"
 #include "kernels/product/read_ahead.h"
 
@@ -29,11 +30,12 @@ namespace tare {
 
 // A vector beside a panel and the lanes that it adds to.
 struct PanelFactor {
-  const float* x = nullptr;                      // [inputs], of f32 and bf16
-  const float* weighted = nullptr;               // [inputs], of FP8 and lists; null: x
+  const float* x = nullptr;         // [inputs], of f32 and bf16
+  const float* weighted = nullptr;  // [inputs], of other grids than integers', or as Panels::weights says; null: x
   const int8_t *high = nullptr, *low = nullptr;  // [inputs], of integers, with scale and the sums of both
   float scale = 0;
-  const float* lane_scales = nullptr;  // [panels][64], aligned as y, of codes: each sum times its own; null: 1
+  // [panels][64], or of one panel [groups of inputs][64]; aligned as y, of codes: each sum times its own; null: 1
+  const float* lane_scales = nullptr;
   const float* lane_minima = nullptr;  // likewise, beside lane_scales; null: none
   int32_t high_sum = 0, low_sum = 0;
   float sum = 0;       // of x, beside lane_minima
@@ -49,7 +51,10 @@ struct Panels {
   int64_t count = 1;
   int64_t bytes = 0;                 // from one to the next
   int begin = 0, end = kPanelLanes;  // the lanes of each that are added to: 32 or 64, from a multiple of it
-  int64_t behind = 0;  // bytes of scales between them and the next head's, which are asked for as panels are
+  int64_t behind = 0;             // bytes of scales between them and the next head's, which are asked for as panels are
+  int64_t group = kLargestWidth;  // inputs that share a lane's scale, of grids: a multiple of 16
+  // In formats with blocks each 16 lanes may have their own factor: weighted [panels][4][64], of 64 inputs at most.
+  enum class Weights { kOfAll, kOfQuarters } weights = Weights::kOfAll;
 };
 
 inline constexpr int kLargestPlaneCode = 127 * 128;

@@ -47,9 +47,10 @@ constexpr Format kWeights[] = {Format::kInt8,    Format::kInt6, Format::kInt4,  
 constexpr Format kKeysAndValues[] = {Format::kInt8,    Format::kInt6,    Format::kInt4,
                                      Format::kInt3,    Format::kInt2,    Format::kNormal4,
                                      Format::kNormal3, Format::kNormal2, Format::kNormal1};
-constexpr Format kCached[] = {Format::kInt8,    Format::kInt6,    Format::kInt4,    Format::kInt3,
-                              Format::kInt2,    Format::kFp8E4M3, Format::kFp8E5M2, Format::kNf4,
-                              Format::kNormal4, Format::kNormal3, Format::kNormal2, Format::kBf16};
+constexpr Format kCached[] = {
+    Format::kInt8,      Format::kInt6,      Format::kInt4,    Format::kInt3,    Format::kInt2,    Format::kMxFp4,
+    Format::kMxFp8E4M3, Format::kMxFp8E5M2, Format::kNvFp4,   Format::kNvInt4,  Format::kFp8E4M3, Format::kFp8E5M2,
+    Format::kNf4,       Format::kNormal4,   Format::kNormal3, Format::kNormal2, Format::kBf16};
 constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
 

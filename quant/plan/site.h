@@ -199,7 +199,7 @@ inline std::string TextOf(const SiteKey& key) {
 //   levels of a normal law                           weights, keys, values and caches, which take none of one bit
 //   ternary codes, E8P                               weights
 //   bf16                                             caches
-//   all others but integers                          everywhere; in caches FP8, NF4 and lists of at most 16 values
+//   all others but integers                          everywhere; in caches those of kernels/cache/panel.h
 struct SiteClass {
   std::string_view kind;        // for docs/reference/sites.md, where classes of one kind differ by selectors alone
   std::string_view dimensions;  // letters of "lhm" that a selector may use

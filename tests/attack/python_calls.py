@@ -27,7 +27,7 @@ PLANS = ["q=int8/token,k=int8/token,probs=u8/block64,v=int8/block64.channel",
 CACHES = ["cache_k=int4/token,cache_v=int4/token", "", "cache_k=int2/channel+min,cache_v=int3/group32", "cache_v=bf16",
           "cache_k=int8/block32.channel+hadamard,first=3,last=5,skip=0.1",
           "cache_k=int8/token+full,cache_v=int6/channel+zero,last=70"]
-NO_CACHES = ["cache_k=int4/token+prerotary", "keep=h2o/4", "cache_k=mxfp4", "first=-1", "\0"]
+NO_CACHES = ["cache_k=int4/token+prerotary", "keep=h2o/4", "cache_k=mxint8", "first=-1", "\0"]
 RULES = ["int8/channel", "int4/group16", "int4/group64+mse", "int8/tensor", "mxfp4", "nf4/group64", "nvfp4",
          "linear_in=int8/token", "int2/group0", "int4/group999999999999", "weights=int4,q=int8", "", "=", "fp8"]
 

@@ -96,6 +96,26 @@ TEST(CachedPassesTest, CodesOfGridsAreThoseThatPlansSimulate) {
   }
 }
 
+// MX blocks of keys lie along channels in both; of values, which a plan has along tokens, a rule of the same groups and
+// scales stands for them.
+TEST(CachedPassesTest, BlocksOfMxAreThoseThatPlansSimulate) {
+  constexpr std::pair<const char*, const char*> kPlans[] = {
+      {"k=mxfp4", "cache_k=mxfp4"}, {"k=mxfp8e5m2,v=fp8e4m3:floor/group32", "cache_k=mxfp8e5m2,cache_v=mxfp8e4m3"}};
+  for (const char* name : {"llama-gqa", "diffllama-gqa"}) {
+    Model model(GoldenFolder(name));
+    const std::vector<int32_t> tokens = Long(name);
+    TokenBatch batch;
+    batch.Add(0, tokens);
+    const std::vector<float> unrounded = LogitsOf(model, batch);
+    for (const auto& [plan, cache] : kPlans) {
+      PlanRun simulated(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));
+      const std::vector<float> expected = LogitsOf(model, batch, simulated.Begin(model));
+      EXPECT_TRUE(AllNear(ThroughCaches(model, batch, ParseCachePlan(cache)), expected, 4e-3)) << name << " " << plan;
+      EXPECT_FALSE(AllNear(unrounded, expected, 4e-3)) << name << " " << plan;
+    }
+  }
+}
+
 // Dropped keys are dropped for every token that comes after, whatever the branch.
 TEST(CachedPassesTest, KeysAreDroppedAsTokenByToken) {
   Model model(GoldenFolder("diffllama-mha"));

@@ -152,8 +152,8 @@ TEST(CachePlan, RefusalsNameTheRule) {
   refused("cache_k=int4/head", "got 'head', expected one of token channel");
   refused("cache_k=f32/token", "got '/'");
   refused("cache_k=mxint8/token",
-          "got 'mxint8', expected one of f32 int8 int6 int4 int3 int2 fp8e4m3 fp8e5m2 nf4 "
-          "normal4 normal3 normal2 bf16");
+          "got 'mxint8', expected one of f32 int8 int6 int4 int3 int2 mxfp4 mxfp8e4m3 mxfp8e5m2 nvfp4 "
+          "nvint4 fp8e4m3 fp8e5m2 nf4 normal4 normal3 normal2 bf16");
   refused("cache_k=fp8e4m3:floor/token", "got 'fp8e4m3:floor', expected one of");
   refused("cache_k=grid(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17)/token", "expected one of");
   refused("cache_k[l2]=fp8e4m3/tensor", "got a scale per tensor, expected one per token, or a static one");

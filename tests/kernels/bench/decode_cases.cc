@@ -16,7 +16,7 @@ struct CacheRow {
   CacheRules rules;
 };
 
-// Every format with a scale per token, then scales per channel and KIVI's.
+// Every format with a scale per token, then scales per channel, KIVI's, and formats with blocks.
 std::vector<CacheRow> CacheRows() {
   std::vector<CacheRow> rows;
   for (const Format& format : kCachedFormats) rows.push_back({Name(format), {.k = {format}, .v = {format}}});
@@ -26,6 +26,10 @@ std::vector<CacheRow> CacheRows() {
   rows.push_back({"int4_k_channel", {.k = {Format::kInt4, kChannel}, .v = {Format::kInt4}}});
   rows.push_back({"int4_hadamard", {.k = {.format = Format::kInt4, .hadamard = RotatedRuns{}}, .v = {Format::kInt4}}});
   rows.push_back({"int2_kivi", {.k = {kTwoBits, kTokens}, .v = {kTwoBits, kChannels}}});
+  for (const Format::Base format : {Format::kMxFp4, Format::kMxFp8E4M3, Format::kNvFp4}) {
+    const CacheRule blocks{format, {Granularity::Kind::kGroup, Info(format).block}};
+    rows.push_back({Name(format), {.k = blocks, .v = blocks}});
+  }
   return rows;
 }
 

@@ -359,8 +359,7 @@ TEST(KvCache, BadInputIsNamedAndNothingIsAppended) {
               ThrowsMessage<Error>("cache, k: token 5, head 1: got NaN or infinity, expected values, and with minima "
                                    "a range, that stay finite"));
   EXPECT_THAT(Call([] { KvCache(kShape, {.k = {Format::kU4}}); }),
-              ThrowsMessage<Error>(HasSubstr(
-                  "got u4, expected f32, bf16, int8 to int2, fp8e4m3, fp8e5m2 or a list of at most 16 values")));
+              ThrowsMessage<Error>(HasSubstr("got u4, expected f32, bf16, int8 to int2, fp8e4m3, fp8e5m2, mxfp4")));
   for (const auto& [format, granularity, clip] :
        {std::tuple{Format(Format::kFp8E4M3), Granularity::Kind::kTensor, std::optional<float>()},
         {Format::kFp8E4M3, Granularity::Kind::kToken, 1.0f},

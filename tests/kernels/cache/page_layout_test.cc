@@ -223,15 +223,18 @@ TEST(PageLayout, RunsOfLanesAndTheirScales) {
 
 TEST(PageLayout, WhatMayShareAScale) {
   using enum Granularity::Kind;
+  constexpr Format kAny = Format::kInt4;
   for (const Granularity either : {Granularity{kToken}, Granularity{kChannel}, Granularity{kTensor}})
-    EXPECT_TRUE(MayShareKeyScale(either) && MayShareValueScale(either));
+    EXPECT_TRUE(MayShareKeyScale(kAny, either) && MayShareValueScale(kAny, either));
   for (const int n : {1, 16, 31, 32, 48, 64, 128}) {
-    EXPECT_EQ(MayShareKeyScale({kBlockChannel, n}), n == 32 || n == 64);
-    EXPECT_EQ(MayShareValueScale({kGroup, n}), n == 32 || n == 64);
-    EXPECT_FALSE(MayShareKeyScale({kGroup, n}) || MayShareValueScale({kBlockChannel, n}));
+    EXPECT_EQ(MayShareKeyScale(kAny, {kBlockChannel, n}), n == 32 || n == 64);
+    EXPECT_EQ(MayShareValueScale(kAny, {kGroup, n}), n == 32 || n == 64);
+    EXPECT_FALSE(MayShareKeyScale(kAny, {kGroup, n}) || MayShareValueScale(kAny, {kBlockChannel, n}));
+    EXPECT_EQ(MayShareKeyScale(Format::kNvFp4, {kGroup, n}), n == 16);
+    EXPECT_EQ(MayShareValueScale(Format::kMxFp4, {kGroup, n}), n == 32);
   }
   for (const Granularity::Kind kind : {kHead, kRow, kHeads, kBlock})
-    EXPECT_FALSE(MayShareKeyScale({kind, 32}) || MayShareValueScale({kind, 32}));
+    EXPECT_FALSE(MayShareKeyScale(kAny, {kind, 32}) || MayShareValueScale(kAny, {kind, 32}));
 }
 
 TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {

@@ -114,9 +114,10 @@ TEST(CachePanel, FormatsOfCaches) {
   EXPECT_TRUE(IsCached(Format::kF32) && IsCached(Format::kBf16) && IsCached(Format::kInt2));
   EXPECT_TRUE(IsCached(WithRange(Format::kInt3, CodeRange::kZero)));
   EXPECT_FALSE(IsCached(Format::kU4) || IsCached(Format::kMxInt8) || IsCached(Format::kTernary));
-  for (const char* name : {"fp8e4m3", "fp8e5m2", "fp8e4m3:ties-away", "nf4", "normal2", "grid(-1 0 1)"})
+  for (const char* name : {"fp8e4m3", "fp8e5m2", "fp8e4m3:ties-away", "nf4", "normal2", "grid(-1 0 1)", "mxfp4:rceil",
+                           "mxfp8e4m3", "mxfp8e5m2", "nvfp4", "nvint4"})
     EXPECT_TRUE(IsCached(*ParseFormat(name))) << name;
-  for (const char* name : {"fp8e4m3:floor", "nf4:ceil", "normal1", "e8p", "nvfp4", "mxfp8e4m3"})
+  for (const char* name : {"fp8e4m3:floor", "nf4:ceil", "normal1", "e8p", "nvfp4:256", "nvfp4:4over6", "mxfp6e2m3"})
     EXPECT_FALSE(IsCached(*ParseFormat(name))) << name;
   EXPECT_TRUE(IsCached(WithRange(Format::kNormal3, CodeRange::kMean)));
   std::vector<float> list(17);

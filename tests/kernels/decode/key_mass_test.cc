@@ -61,17 +61,19 @@ std::vector<double> Expected(const RandomDecode& c, const DecodeHeads::Group& gr
 TEST(KeyMass, IsTheSumOfProbabilities) {
   for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder, HeadKind::kV2}) {
     for (const int64_t keys : {1, 64, 150}) {
-      for (const Format format : {Format::kF32, Format::kInt4}) {
+      for (const CacheRule& rule :
+           {CacheRule{}, CacheRule{Format::kInt4}, CacheRule{Format::kNvFp4, {Granularity::Kind::kGroup, 16}}}) {
         const int64_t queries = std::min<int64_t>(keys, 3);
         const RandomDecode c({.family = family, .heads = 4, .kv = 2, .queries = queries, .keys = keys},
-                             {.k = {format}, .v = {format}, .last = 10});
+                             {.k = rule, .v = rule, .last = 10});
         for (const KeyMass of : {KeyMass::kMaps, KeyMass::kDifference}) {
           std::vector<std::vector<float>> mass(c.table.groups().size(), std::vector<float>(keys, 1.0f));
           AddKeyMass(of, c.table, c.sequence(), mass);
           for (size_t g = 0; g < mass.size(); ++g) {
             const std::vector<double> expected = Expected(c, c.table.groups()[g], of);
             for (int64_t i = 0; i < keys; ++i)
-              ASSERT_NEAR(mass[g][i], 1 + expected[i], (format == Format::kInt4 ? 6e-4 : 2e-4) * expected[i] + 1e-6)
+              ASSERT_NEAR(mass[g][i], 1 + expected[i],
+                          (rule.format == Format::kInt4 ? 6e-4 : 2e-4) * expected[i] + 1e-6)
                   << "family " << static_cast<int>(family) << ", key " << i;
           }
         }

@@ -250,7 +250,8 @@ TEST(PanelProduct, CentresHaveTheSameBitsOnEveryInstructionSet) {
 TEST(PanelProduct, EveryCodeOfAGridHasItsValue) {
   const std::vector<float> five{-3.5f, -0.1f, 0.0f, 0x1p-20f, 7.25f};
   for (const Format& format : {Format(Format::kFp8E4M3), Format(Format::kFp8E5M2), Format(Format::kNf4),
-                               Format(Format::kNormal3), Format(Format::kNormal2), Format(Levels(five))}) {
+                               Format(Format::kNormal3), Format(Format::kNormal2), Format(Format::kMxFp4),
+                               Format(Format::kMxFp8E4M3), Format(Format::kNvInt4), Format(Levels(five))}) {
     constexpr int kCodes = 256;
     AlignedBuffer<std::byte> panel(static_cast<size_t>(PanelBytes(format, kCodes)));
     std::ranges::fill(panel.span(), std::byte{0});

@@ -245,12 +245,12 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"linear_in=int8/token+smooth", 22, "got 'smooth', expected one of hadamard static p mse"},
            Case{"cache=int8/token", 1, "got 'cache', expected a site; the nearest is cache_k"},
            Case{"cache_k=int8", 13, "got the end, expected '/'"},
-           Case{"cache_k=mxfp4", 9,
-                "got 'mxfp4', expected one of f32 int8 int6 int4 int3 int2 fp8e4m3 fp8e5m2 nf4 "
-                "normal4 normal3 normal2 bf16"},
+           Case{"cache_k=mxfp6e2m3", 9,
+                "got 'mxfp6e2m3', expected one of f32 int8 int6 int4 int3 int2 mxfp4 mxfp8e4m3 mxfp8e5m2 nvfp4 "
+                "nvint4 fp8e4m3 fp8e5m2 nf4 normal4 normal3 normal2 bf16"},
            Case{"cache_k=u8/token", 9,
-                "got 'u8', expected one of f32 int8 int6 int4 int3 int2 fp8e4m3 fp8e5m2 nf4 "
-                "normal4 normal3 normal2 bf16"},
+                "got 'u8', expected one of f32 int8 int6 int4 int3 int2 mxfp4 mxfp8e4m3 mxfp8e5m2 nvfp4 "
+                "nvint4 fp8e4m3 fp8e5m2 nf4 normal4 normal3 normal2 bf16"},
            Case{"cache_v=int8/head", 14, "got 'head', expected one of token channel"},
            Case{"cache_v=bf16/token", 13, "got '/', expected '+', ',' or the end"},
            Case{"cache_v=int8/token+prerotary", 20,
