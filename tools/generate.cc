@@ -15,7 +15,7 @@ namespace tare {
 namespace {
 
 struct GenerateArguments {
-  std::string model, plan, prompt, system, input, cache, json;
+  std::string model, plan, prompt, system, input, cache, stats, json;
   bool chat = false;
   GenerateOptions generate;
   MachineOptions machine;
@@ -138,7 +138,7 @@ void Report(const GenerateArguments& options, const Model& model, const Prompt& 
   if (!options.json.empty()) WriteJson(options.json, JsonOf(options, model, prompt, done, output, read_gbps));
 }
 
-void Run(const CLI::App&, GenerateArguments& options) {
+void Run(const CLI::App& command, GenerateArguments& options) {
   if (options.input.empty() == options.prompt.empty())
     throw CLI::ValidationError(
         "--prompt", options.input.empty() ? "got none, expected a text, or a file with --input; try --prompt 'It was'"
@@ -149,10 +149,13 @@ void Run(const CLI::App&, GenerateArguments& options) {
   }
   const Plan plan = Plan::Parse(options.plan);
   const CachePlan cache = ParseCachePlan(options.cache);
+  const bool has_static = plan.HasStaticScales() || cache.rules.HasStaticScales();
+  RequireEffect(command, has_static, {"--stats"}, "a rule with +static");
   const std::vector<AtomicFile> claims =
-      ClaimFiles({options.model, options.input}, {{options.json, JsonWith("tare.generate/")}});
+      ClaimFiles({options.model, options.input, options.stats}, {{options.json, JsonWith("tare.generate/")}});
   Model model(options.model, options.machine.Apply());
-  PlanRun run(PromptPlanOf(plan, ModelSitesOf(model), cache.policy), ModelSitesOf(model), cache);
+  PlanRun run(PromptPlanOf(plan, ModelSitesOf(model), cache.policy), ModelSitesOf(model), cache,
+              StaticSourceOf(options.stats, model.files()));
   options.generate.cache = *run.cache();
   const Prompt prompt = PromptOf(options, model);
   options.generate.ends = EndTokens(options.model);
@@ -194,6 +197,7 @@ void AddGenerate(CLI::App& app) {
   Add(command, "--cache RULES", options.cache, "cache_k=int8/token,keep=h2o/256 (tare help cache); default: f32");
   Add(command, "--plan RULES", options.plan,
       "integer kernels for linear layers (weights=int4/group16) and for attention of the prompt (int8)");
+  AddStatistics(command, options.stats);
   Group(command, "Sampling");
   Sampling& sampling = options.generate.sampling;
   Add(command, "--temperature X", sampling.temperature, "0: always the most likely token")->capture_default_str();

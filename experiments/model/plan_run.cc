@@ -149,8 +149,8 @@ PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const St
   if (carrying == Carrying::kSimulated && !resolved_.plan().empty()) visitors_ = {&means_, &quantizer_, &sink_};
 }
 
-PlanRun::PlanRun(PromptPlan plan, const ModelSites& model, const CachePlan& cache)
-    : PlanRun(std::move(plan.others), Carrying::kExecuted, model, {}, cache) {
+PlanRun::PlanRun(PromptPlan plan, const ModelSites& model, const CachePlan& cache, const StaticSource& statics)
+    : PlanRun(std::move(plan.others), Carrying::kExecuted, model, statics, cache) {
   prompts_ = std::move(plan.attention);
 }
 

@@ -45,7 +45,7 @@ class PlanRun {
   PlanRun(const PlanRun&) = delete;
 
   // As above, but executes the attention of prompts.
-  PlanRun(PromptPlan plan, const ModelSites& model, const CachePlan& cache);
+  PlanRun(PromptPlan plan, const ModelSites& model, const CachePlan& cache, const StaticSource& statics = {});
   // Layers that runs share (Execution::streams).
   void Share(KeptStreams* streams) { streams_ = streams; }
   // SimulatedQuantizer::OnGroup, of a simulated plan.

@@ -41,6 +41,26 @@ TEST(GenerateCommand, PrintsTextAndFigures) {
   EXPECT_GT(json.at("bandwidth_fraction").get<double>(), 0);
 }
 
+// One scale of a layer's keys and one of its values, by statistics.
+TEST(GenerateCommand, CachesWithStaticScales) {
+  const TemporaryFolder folder;
+  const std::string model = PairFolder("novels-differential");
+  PutFile(folder / "text", "It was a dark night, and the rain fell in torrents, except at occasional intervals.");
+  ASSERT_EQ(
+      CallTare({"stats", model, "--input", folder / "text", "--sites", "k,v", "--out", folder / "s.h5"}).exit_code, 0);
+  const std::vector<std::string> rules{
+      "--prompt", "It was", "--tokens", "5", "--cache", "cache_k=fp8e4m3/tensor+static,cache_v=int8/tensor+static"};
+  std::vector<std::string> measured = rules;
+  measured.insert(measured.end(), {"--stats", folder / "s.h5", "--json", "-"});
+  const Outcome outcome = Generate(measured);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(Json::parse(outcome.out).at("tokens").size(), 5u);
+  EXPECT_THAT(Generate(rules).err, HasSubstr("got +static without statistics, expected a statistics file of this"));
+  const Outcome idle = Generate({"--prompt", "It was", "--stats", folder / "s.h5"});
+  EXPECT_EQ(idle.exit_code, 2);
+  EXPECT_THAT(idle.err, HasSubstr("--stats"));
+}
+
 // The text that the template writes, with its `<s>` and no second one, as if it were typed. SentencePiece puts a space
 // before a text, but not after a token: the template writes it.
 TEST(GenerateCommand, AChatIsWrittenByTheTemplate) {
