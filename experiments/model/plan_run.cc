@@ -147,6 +147,9 @@ PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const St
     }
   }
   if (carrying == Carrying::kSimulated && !resolved_.plan().empty()) visitors_ = {&means_, &quantizer_, &sink_};
+  const auto simulates = [this](Site site) { return resolved_.Simulates(site); };
+  if (carrying == Carrying::kExecuted && std::ranges::any_of(kSites, simulates, &SiteInfo::site))
+    visitors_ = {&quantizer_};
 }
 
 PlanRun::PlanRun(PromptPlan plan, const ModelSites& model, const CachePlan& cache, const StaticSource& statics)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a plan on a model, over caches if it decodes: simulated, with a visitor that quantizes and dequantizes every
-// site, or executed, with integer kernels for its rules of attention and linear layers. The simulated plan is the
-// reference for the executed one.
+// site, or executed, with integer kernels for its rules of attention and linear layers, and the visitor for inputs in
+// formats that these do not take. The simulated plan is the reference for the executed one.
 #pragma once
 
 #include <optional>

@@ -11,8 +11,8 @@
 //    "key_bits", "value_bits" (only with a rule for them): of cached keys and values, per value}
 //
 // A row of sites covers the places of a site where one rule holds in the same heads; "all" is every layer or head.
-// "executed": "integer kernel"; "f32 product" (codes of weights alone, dequantized); "no kernel"; null if the rule says
-// f32, or if the plan cannot be executed for another reason.
+// "executed": "integer kernel"; "f32 product" (codes of weights alone, dequantized); "simulated" (inputs of linear
+// layers, rounded in f32); "no kernel"; null for a rule of f32, or if the plan cannot be executed for another reason.
 //
 // Bits are what a plan's keys and values take as a cache in its formats would hold them: codes, and what
 // values share. f32 counts as the 16 bits of f16, and so does every scale, minimum and length that is f32 in a

@@ -108,6 +108,9 @@ constexpr Trait kOfQk = Of<Site::kQ, Site::kK>, kOfQkv = Of<Site::kQ, Site::kK, 
                 kOfMaps = Of<Site::kProbs, Site::kDifference>, kOfCaches = Of<Site::kCacheK, Site::kCacheV>;
 
 bool IsOfValues(const Rule& rule, const ModelSites&) { return !IsWeight(rule.sites.front()); }
+bool IsOfAttention(const Rule& rule, const ModelSites&) {
+  return std::ranges::contains(kAttentionSites, rule.sites.front());
+}
 bool IsOfSomeChosenExperts(const Rule& rule, const ModelSites&) {
   return rule.sites.front() == Site::kExpertsDownIn && !rule.selector.heads.empty();
 }
@@ -203,8 +206,8 @@ constexpr Refusal kRefusals[] = {
         "softpick", "softmax, which integer kernels compute", kSimulate),
     Row(Use::kExecuted, {kSmooth, HasLearnedSinks, Not<Of<Site::kQ>>}, "+smooth",
         "none, as rows of heads with learned sinks do not sum to 1", kSimulate),
-    Row(Use::kExecuted, {Rounds, HasNoIntegers, IsOfValues, Not<kOfCaches>}, "{format}",
-        "integers, as integer kernels need", kSimulate),
+    Row(Use::kExecuted, {Rounds, HasNoIntegers, IsOfAttention}, "{format}", "integers, as integer kernels need",
+        kSimulate),
     Row(Use::kExecuted, {Rounds, IsOfSomeChosenExperts}, "some of a token's experts",
         "all of them, as integer kernels take them", kSimulate),
     Row(Use::kExecuted, {Rounds, HasNoKernel}, "a site without an integer kernel",

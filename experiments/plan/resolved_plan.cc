@@ -164,7 +164,7 @@ void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
   for (const Rule& rule : plan.plan().rules()) CheckUse(rule, Use::kExecuted, model);
   for (const Site weight : LinearWeights()) {
     for (const SiteKey& key : model.Keys(weight)) {
-      const Rule* input = plan.RuleAt(InputKeyOf(key));
+      const Rule* input = plan.CodedAt(InputKeyOf(key));
       if (input == nullptr) continue;
       CheckUse(*input, Use::kInput);
       const auto stored = model.weights.find(key);
@@ -258,6 +258,10 @@ bool HasTensorScale(const Rule& rule) {
          site != Site::kDifference && !IsCache(site);
 }
 
+bool IsSimulatedInput(const Rule& rule) {
+  return WeightOf(rule.sites.front()) && HasCodes(rule.format) && !IsInteger(rule.format);
+}
+
 bool HasZeroPoint(const Rule& rule) {
   return rule.sites.front() == Site::kDifference && IsInteger(rule.format) && Info(rule.format).min_code == 0;
 }
@@ -289,6 +293,22 @@ ResolvedPlan::ResolvedPlan(Plan plan, const ModelSites& model, Carrying carrying
 const Rule* ResolvedPlan::RuleAt(const SiteKey& key) const {
   const Rule* rule = plan_.Match(key);
   return rule == nullptr || rule->format == Format::kF32 ? nullptr : rule;
+}
+
+const Rule* ResolvedPlan::CodedAt(const SiteKey& key) const {
+  const Rule* rule = RuleAt(key);
+  return rule == nullptr || IsSimulatedInput(*rule) ? nullptr : rule;
+}
+
+const Rule* ResolvedPlan::SimulatedAt(const SiteKey& key) const {
+  return carrying_ == Carrying::kExecuted && CodedAt(key) != nullptr ? nullptr : RuleAt(key);
+}
+
+bool ResolvedPlan::Simulates(Site site) const {
+  if (carrying_ != Carrying::kExecuted) return plan_.Touches(site);
+  return std::ranges::any_of(plan_.rules(), [site](const Rule& rule) {
+    return IsSimulatedInput(rule) && std::ranges::contains(rule.sites, site);
+  });
 }
 
 bool ResolvedPlan::NeedsSurvey(Site site) const {

@@ -80,7 +80,7 @@ class ExecutedSequence {
 // ---- The plan
 
 // kSimulated: every site quantized and dequantized, in f32. kExecuted: attention and linear layers on the integer
-// kernels. kStored: weights as codes in a file; rules for other sites are kept for later runs.
+// kernels, but IsSimulatedInput. kStored: weights as codes in a file; rules for other sites are kept for later runs.
 enum class Carrying { kSimulated, kExecuted, kStored };
 
 // Whether some scale spans rows, so that a token's result depends on later tokens of its sequence.
@@ -98,6 +98,11 @@ class ResolvedPlan {
 
   // Null if the values stay f32.
   const Rule* RuleAt(const SiteKey& key) const;
+  // Likewise, of values that are not rounded in f32: of an executed plan all but IsSimulatedInput.
+  const Rule* CodedAt(const SiteKey& key) const;
+  // And of values that are: all of a simulated plan, the others of an executed one; and whether a site may have some.
+  const Rule* SimulatedAt(const SiteKey& key) const;
+  bool Simulates(Site site) const;
   // For places of a rule with +static: the magnitudes that become the largest code, one in all or one per channel.
   const std::vector<float>& ClipAt(const SiteKey& key) const { return clips_.at(key); }
   const std::map<SiteKey, std::vector<float>>& clips() const { return clips_; }
@@ -120,6 +125,9 @@ bool NeedsSurvey(const Rule& rule);
 // Whether there is an f32 per tensor, besides the scales of blocks, that depends on the values (NVFP4). Not for maps,
 // which are at most 1 and use 1, nor in caches, which use 1 as they do not know what comes.
 bool HasTensorScale(const Rule& rule);
+// Whether the rule is of inputs of linear layers in a format that integer kernels do not take: an executed plan rounds
+// them in f32, and multiplies them by the weights' values.
+bool IsSimulatedInput(const Rule& rule);
 // Whether the rule gives a difference unsigned codes: it has both signs, so they need a zero point
 // (quant/format/round.h).
 bool HasZeroPoint(const Rule& rule);

@@ -19,7 +19,7 @@ LinearRules LinearRules::Of(const WeightMatrix& weight, const SiteKey& weight_ke
   const Rule* const of_weight = weight.quantized == nullptr ? plan.RuleAt(weight_key) : nullptr;
   if (of_weight != nullptr) rules.weight = *of_weight;
   if (plan.carrying() != Carrying::kExecuted) return rules;
-  const Rule* const of_input = plan.RuleAt(input_key);
+  const Rule* const of_input = plan.CodedAt(input_key);
   rules.executed = of_weight != nullptr || of_input != nullptr || weight.HasIntegers();
   if (of_input == nullptr) return rules;
   rules.input = {.format = of_input->format};

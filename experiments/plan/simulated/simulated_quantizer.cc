@@ -101,7 +101,7 @@ void Normalise(const SiteBlock& block) {
 }  // namespace
 
 bool SimulatedQuantizer::Wants(Site site, std::optional<int>) const {
-  return plan_.plan().Touches(site) || softmax_.Wants(site);
+  return plan_.Simulates(site) || softmax_.Wants(site);
 }
 
 bool SimulatedQuantizer::NeedsSurvey(Site site, std::optional<int>) const { return plan_.NeedsSurvey(site); }
@@ -112,7 +112,7 @@ RowChange SimulatedQuantizer::ChangeOf(const Rule& rule, const SiteBlock& block)
 }
 
 void SimulatedQuantizer::Survey(const SiteBlock& block, int) {
-  const Rule* rule = plan_.RuleAt(block.key());
+  const Rule* rule = plan_.SimulatedAt(block.key());
   if (rule == nullptr || !tare::NeedsSurvey(*rule)) return;
   float absmax = 0, least = 0, most = 0;
   std::vector<float> of_rows;
@@ -177,7 +177,7 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
 
 void SimulatedQuantizer::Visit(const SiteBlock& block, int thread) {
   if (block.site == Site::kProbs) softmax_.WriteProbs(block, thread);
-  if (const Rule* const rule = plan_.RuleAt(block.key())) Change(block, *rule);
+  if (const Rule* const rule = plan_.SimulatedAt(block.key())) Change(block, *rule);
   if (block.site == Site::kAttnLogits) softmax_.KeepLogits(block, thread);
 }
 

@@ -156,6 +156,28 @@ TEST(PlanRunTest, WeightsAloneAreDequantized) {
   EXPECT_NE(Under(model, batch, plan, Carrying::kExecuted), Under(model, batch, "", Carrying::kSimulated));
 }
 
+// Inputs in formats that the kernels do not take are rounded as a simulated plan has them, a scale of all tokens
+// included, and multiplied in f32: executed is simulated, to the bit. A later rule's integers and the maps are executed
+// beside them.
+TEST(PlanRunTest, InputsThatTheKernelsDoNotTakeAreSimulated) {
+  Model model(PairFolder("novels-differential"));
+  const TokenBatch batch = HeldoutBatch("novels-differential", kFew);
+  for (const char* plan : {"linear_in=fp8e4m3/token", "weights=int4/group16,linear_in=nvfp4,lm_head.in=mxfp8e4m3",
+                           "weights=nvfp4+hadamard16,linear_in=mxfp4+hadamard16"}) {
+    EXPECT_EQ(Under(model, batch, plan, Carrying::kExecuted), Under(model, batch, plan, Carrying::kSimulated)) << plan;
+    EXPECT_NE(Under(model, batch, plan, Carrying::kExecuted), Under(model, batch, "", Carrying::kSimulated)) << plan;
+  }
+  const char* mixed = "weights=int8/channel,linear_in=fp8e4m3/token,down_proj.in[l1]=int8/token";
+  const std::vector<float> f32 = Under(model, batch, "", Carrying::kSimulated),
+                           simulated = Under(model, batch, mixed, Carrying::kSimulated),
+                           executed = Under(model, batch, mixed, Carrying::kExecuted);
+  EXPECT_GT(Distance(executed, simulated), 0);
+  EXPECT_LT(Distance(executed, simulated), kAllLayers * Distance(simulated, f32));
+  const std::string with_maps = Formatted("{},linear_in=mxfp4", kLate);
+  EXPECT_NE(Under(model, batch, with_maps.c_str(), Carrying::kExecuted),
+            Under(model, batch, kLate, Carrying::kExecuted));
+}
+
 // Rounded weights that would take too much memory are made for each product, and nothing else changes: for a product of
 // many rows, and for a product of one, which runs on packed codes.
 TEST(PlanRunTest, RoundedWeightsThatAreNotKept) {

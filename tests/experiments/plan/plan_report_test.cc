@@ -60,6 +60,8 @@ TEST(PlanReport, ShowsWhichModesWorkOrWhyNot) {
   EXPECT_TRUE(whole["simulated"].is_null() && whole["executed"].is_null() && whole["stored"].is_null());
   for (const Json& s : whole["sites"])
     EXPECT_EQ(s["executed"], s["site"] == "q_proj.w" || s["site"] == "q_proj.in" ? "integer kernel" : "f32 product");
+  for (const Json& s : Of("weights=int4/group16,q_proj.in=fp8e4m3/token")["sites"])
+    EXPECT_EQ(s["executed"], s["site"] == "q_proj.in" ? "simulated" : "f32 product");
   const Json no_kernel = Of("layer_out=int8/token");
   EXPECT_EQ(no_kernel["sites"][0]["executed"], "no kernel");
   EXPECT_FALSE(no_kernel.contains("stored"));

@@ -75,7 +75,24 @@ TEST(ResolvedPlan, FormatsThatAreNotIntegers) {
   EXPECT_EQ(refused("q=mxfp4,k=mxfp4,probs=u8/block64,v=int8/channel", Carrying::kExecuted),
             "plan rule 'q=mxfp4': got mxfp4, expected integers, as integer kernels need; try simulating it");
   EXPECT_EQ(refused("weights=nvfp4", Carrying::kStored), "");
+  EXPECT_EQ(refused("linear_in=fp8e4m3/token,q_proj.in=nvfp4,lm_head.in=mxfp6e3m2", Carrying::kExecuted), "");
+  EXPECT_EQ(refused("cache_k=nvfp4,cache_v=nvint4", Carrying::kSimulated), "");  // no scale of later tokens
   EXPECT_EQ(refused("q=nvfp4+smooth,k=int8/head+smoothall,v=fp8e4m3/tensor+smooth", Carrying::kSimulated), "");
+}
+
+// An executed plan rounds inputs in f32 where kernels do not take the format; all else that it names is in codes.
+TEST(ResolvedPlan, InputsThatAnExecutedPlanSimulates) {
+  const char* const text = "weights=int8/channel,linear_in=fp8e4m3/token,linear_in[l1]=int8/token";
+  const ResolvedPlan executed(Plan::Parse(text), Sites(2), Carrying::kExecuted), simulated = Simulated(text);
+  const SiteKey first{Site::kQProjIn, 0}, second{Site::kQProjIn, 1}, weight{Site::kQProjW, 0};
+  EXPECT_TRUE(executed.Simulates(Site::kQProjIn) && simulated.Simulates(Site::kQProjW));
+  EXPECT_FALSE(executed.Simulates(Site::kQProjW) || executed.Simulates(Site::kQ));
+  EXPECT_EQ(executed.SimulatedAt(first), executed.RuleAt(first));
+  EXPECT_EQ(executed.CodedAt(second), executed.RuleAt(second));
+  EXPECT_EQ(executed.CodedAt(weight), executed.RuleAt(weight));
+  for (const Rule* none : {executed.SimulatedAt(second), executed.CodedAt(first), executed.SimulatedAt(weight)})
+    EXPECT_EQ(none, nullptr);
+  for (const SiteKey& key : {first, second}) EXPECT_EQ(simulated.SimulatedAt(key), simulated.RuleAt(key));
 }
 
 TEST(ResolvedPlan, KnowsWhetherAScaleSpansRows) {
