@@ -55,7 +55,7 @@ struct CacheRule {
     using enum Granularity::Kind;
     return HasCodes(format) && (granularity.kind == kGroup || granularity.kind == kBlockChannel);
   }
-  // Of these: whether the format says so.
+  // Whether the format says so.
   bool InBlocks() const { return Info(format).block > 0; }
   // Whether what shares a scale also has a minimum: what code 0 stands for.
   bool HasMinima() const { return HasOffset(format); }

@@ -125,7 +125,7 @@ TEST(KeysAndValues, WhatHasNoMeaningIsRefusedByRule) {
   const auto refused = [](const char* plan, const char* got) {
     EXPECT_THAT(Call([&] { SimulatedPlan(plan, Config()); }), ThrowsMessage<Error>(HasSubstr(got))) << plan;
   };
-  refused("k=int4/head+zero", "got int4+zero with a scale per head, expected one per token, channel, group<N> or");
+  refused("k=int4/head+min", "got int4+min with a scale per head, expected one per token, channel, group<N> or");
   refused("v=int2/tensor+min", "got int2+min with a scale per tensor");
   refused("k=int4/channel+zero+static", "got int4+zero with +static, +p or +top, expected ends of the values");
   refused("v=int4/token+zero+p99", "got int4+zero with +static, +p or +top");
@@ -151,7 +151,7 @@ TEST(KeysAndValues, WhatHasNoMeaningIsRefusedByRule) {
   refused("v=int4/token+outliers51", "got 'outliers51', expected one percentage from 0.01 to 50: outliers1");
   refused("v=int4/token+outliers1e0", "got 'outliers1e0', expected one percentage");
   refused("v=int4/token+outliers1+outliers1", "expected one percentage");
-  refused("q=int4/token+zero", "got 'zero', expected one of smooth smoothall hadamard static p mse top");
+  refused("q=int4/token+min", "got 'min', expected one of zero smooth smooth<N> smoothall hadamard static p mse top");
 }
 
 // The nearest of the levels, by the root of the mean square of each token.

@@ -118,8 +118,8 @@ TEST_F(ToyTaskTest, ComesOutOfASweepAndItsTables) {
   EXPECT_THAT(table, HasSubstr("1.00 [0.57, 1.00]"));
   EXPECT_THAT(table, HasSubstr("0.60 [0.23, 0.88]       -0.40 [-0.80, +0.23] ?\n"));
   EXPECT_THAT(table, Not(HasSubstr("luck")));
-  EXPECT_THAT(csv, HasSubstr("llama-old-config,letters:abc,,,,16,,,f32,0,known,1,0,0.5655"));
-  EXPECT_THAT(csv, HasSubstr(Formatted("attn_logits,int8,row,8,,,attn_logits=int8/row,0,known,0.6,{},0.2307",
+  EXPECT_THAT(csv, HasSubstr("llama-old-config,letters:abc,,,,16,,,,f32,0,known,1,0,0.5655"));
+  EXPECT_THAT(csv, HasSubstr(Formatted("attn_logits,int8,row,8,,,,attn_logits=int8/row,0,known,0.6,{},0.2307",
                                        std::sqrt(0.6 * (1 - 0.6) / 4))));
   EXPECT_THAT(csv, HasSubstr(Formatted(",-0.4,{},-0.804", std::sqrt(0.3 / 5))));
 }

@@ -77,8 +77,8 @@ TEST(VersionsSweep, VersionsOfEqualBitsAreComparedInPairs) {
   EXPECT_THAT(table, AllOf(HasSubstr("  c was calibrated on this text: other texts may lose more\n"),
                            Not(HasSubstr("  b was calibrated"))));
   EXPECT_EQ(SweepJson(cells, all)["cells"][5]["differences"].size(), 2u * 2);
-  EXPECT_THAT(SweepCsv(cells, all), AllOf(HasSubstr("\na,perplexity:t,,,,4.12,,,weights=int4/channel,0,perplexity,"),
-                                          HasSubstr("\ns,perplexity:t,,,,16,,,f32,0,perplexity,")));
+  EXPECT_THAT(SweepCsv(cells, all), AllOf(HasSubstr("\na,perplexity:t,,,,4.12,,,,weights=int4/channel,0,perplexity,"),
+                                          HasSubstr("\ns,perplexity:t,,,,16,,,,f32,0,perplexity,")));
 }
 
 TEST(VersionsSweep, AQuantizedFileIsComparedWithItsSource) {

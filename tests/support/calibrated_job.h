@@ -5,11 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "experiments/model/config/config.h"
 #include "experiments/passes/progress.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
@@ -20,10 +22,10 @@
 
 namespace tare {
 
-// Eight sequences of 50 ids below 96.
-inline void WriteCalibrationIds(const std::filesystem::path& path) {
+// Eight sequences of 50 ids up to `largest`.
+inline void WriteCalibrationIds(const std::filesystem::path& path, int64_t largest = 95) {
   std::vector<int64_t> ids;
-  for (int64_t i = 0; i < 400; ++i) ids.push_back((i * i * 7 + 3 * i) % 95 + 1);
+  for (int64_t i = 0; i < 400; ++i) ids.push_back((i * i * 7 + 3 * i) % largest + 1);
   Hdf5Writer file(path);
   file.WriteDataset<int64_t>("input_ids", {8, 50}, ids);
   file.Commit();
@@ -32,7 +34,7 @@ inline void WriteCalibrationIds(const std::filesystem::path& path) {
 // A job that quantizes a golden model, calibrated on ids.h5, into g.h5.
 inline QuantizeJob Calibrated(const std::string& method, const std::string& golden, const char* plan,
                               const TemporaryFolder& folder) {
-  WriteCalibrationIds(folder / "ids.h5");
+  WriteCalibrationIds(folder / "ids.h5", std::min(95, LoadConfig(GoldenFolder(golden)).vocabulary - 1));
   return {.model = GoldenFolder(golden),
           .plan = Plan::Parse(plan),
           .out = folder / "g.h5",

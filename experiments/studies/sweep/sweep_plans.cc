@@ -68,11 +68,11 @@ int Fineness(Kind kind) {
 }
 
 // Whether it may stand for another granularity: of queries, keys, values and caches not runs of a head's channels, nor
-// of keys' tokens; of caches not a tensor, whose scale is static.
+// of keys' tokens; of caches and probs not a tensor, whose scale is fixed.
 bool StandsIn(Kind kind, Site site) {
   const SiteClass& site_class = ClassOf(site);
   if (kind == Kind::kBlockChannel) return site_class.sums_over_tokens;
-  if (IsCache(site)) return kind != Kind::kGroup && kind != Kind::kTensor;
+  if (IsCache(site) || site == Site::kProbs) return kind != Kind::kGroup && kind != Kind::kTensor;
   const auto takes = [&](Kind one) { return std::ranges::contains(site_class.granularities, one); };
   return kind != Kind::kGroup || (takes(Kind::kTensor) && !takes(Kind::kHead));
 }
@@ -84,7 +84,8 @@ std::string NearestGranularity(const std::string& site, const std::string& text)
   const std::span<const Site> named = SitesNamed(site);
   if (!granularity || named.empty()) return text;  // to be refused where the plan is parsed
   const SiteClass& site_class = ClassOf(named.front());
-  if (std::ranges::contains(site_class.granularities, granularity->kind)) return text;
+  const bool fixed = named.front() == Site::kProbs && granularity->kind == Kind::kTensor;
+  if (!fixed && std::ranges::contains(site_class.granularities, granularity->kind)) return text;
   std::vector<Kind> kinds;
   std::ranges::copy_if(site_class.granularities, std::back_inserter(kinds),
                        [&](Kind kind) { return StandsIn(kind, named.front()); });

@@ -193,7 +193,7 @@ TEST(RoundLayers, AnImatrixWeighsTheErrorsOfMse) {
 }
 
 TEST(WeightSites, TensorsByName) {
-  const std::map<std::string, SiteKey> sites = WeightSites({.family = "llama", .layers = 13});
+  const std::map<std::string, SiteKey> sites = WeightSites({.family = "llama", .ffn = 4, .layers = 13});
   EXPECT_EQ(sites.size(), 13u * 7 + 1);
   EXPECT_EQ(sites.at("model.layers.12.mlp.down_proj.weight").site, Site::kDownProjW);
   EXPECT_EQ(sites.at("model.layers.12.mlp.down_proj.weight").layer, 12);

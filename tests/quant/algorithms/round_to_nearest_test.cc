@@ -127,11 +127,11 @@ TEST(RoundToNearest, ImportanceWeighsTheSquaredErrors) {
 TEST(RoundToNearest, TwoLevelsOfARow) {
   std::vector<float> row(40);
   row[0] = -2688, row[1] = 1100, row[2] = 100;
-  row[16] = 7, row[17] = -3.5f, row[18] = 0.2f;
+  row[16] = 7, row[17] = -3.5f, row[18] = 0.2f, row[19] = 2.9f;
   row[32] = 6 * 0x1p-10f;
   std::vector<float> expected(40);
   expected[0] = -2688, expected[1] = 2 * 448;
-  expected[16] = 6.75f, expected[17] = -3.375f;
+  expected[16] = 6.75f, expected[17] = -3.375f, expected[19] = 2.25f;  // 3.375 of a scale of 1.125
   for (const float times : {1.0f, 0x1p-90f, 0x1p90f}) {
     std::vector<float> rounded = row;
     for (float& x : rounded) x *= times;

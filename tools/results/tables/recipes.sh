@@ -3,7 +3,7 @@
 # Tables of docs/results/recipes.md, for tools/results/make.sh: the demo models, with five other pairs; and the standard
 # one beside a differential copy; and what papers claim.
 #: recipes.awk csv=recipes columns=1,2,3,4,6
-#:  rows=^`?(sage[123]|sage2-paper|fa3-fp8|int-flash|torchao-int8|kivi[24]|kvquant3|turboquant4|mr-gptq-nvfp4)`?.[|]
+#:  rows=^`?(sage[123]|sage2-paper|fa3-fp8|int-flash|torchao-int8|kivi2|kvquant3|mr-gptq-nvfp4)`?.[|]
 #:  recipes/table.csv recipes-5/pairs.csv
 names=sage1,sage2,sage2pp,sage2-paper,sage3,fa3-fp8,int-flash,torchao-int8,vllm-fp8
 names+=,kivi4,kivi2,kvquant3,turboquant4,turboquant3,mr-gptq-nvfp4

@@ -142,7 +142,7 @@ TEST_F(SweepTest, SweepsShareAFolder) {
   for (const SweepCell& cell : cells) plans.push_back(cell.Plan());
   EXPECT_THAT(plans, testing::ElementsAre("f32", "q=int8/token", "q=int4/token", "attn_logits=int8/row",
                                           "attn_logits=int4/row"));
-  EXPECT_THAT(Csv(cells), HasSubstr("perplexity:ids,attn_logits,int4,row,4,,,attn_logits=int4/row,0,perplexity,"));
+  EXPECT_THAT(Csv(cells), HasSubstr("perplexity:ids,attn_logits,int4,row,4,,,,attn_logits=int4/row,0,perplexity,"));
   EXPECT_THAT(Table(cells), HasSubstr("\n  attn_logits=int4/row "));
 }
 
