@@ -79,9 +79,8 @@ void CheckShardName(const std::string& name, const std::string& where) {
 // tensor -> shard
 std::map<std::string, std::string> ReadIndex(const fs::path& path) {
   const nlohmann::json index = ReadJson(path);
-  if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
+  if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
     Fail("{}: has no object 'weight_map'; try downloading it again", path.string());
-  }
   std::map<std::string, std::string> shards;
   for (const auto& [tensor, shard] : index["weight_map"].items()) {
     if (!shard.is_string())
@@ -97,9 +96,8 @@ std::vector<Safetensors> OpenShards(const fs::path& folder, const std::map<std::
   for (const auto& [tensor, shard] : shard_of) names.insert(shard);
   std::vector<Safetensors> files;
   for (const std::string& name : names) {
-    if (!IsThere(folder / name)) {
+    if (!IsThere(folder / name))
       Fail("{}: no such file, but {} names it; try downloading the checkpoint again", (folder / name).string(), kIndex);
-    }
     files.emplace_back(folder / name);
   }
   return files;
@@ -115,32 +113,28 @@ void CheckAgainstIndex(const std::vector<Safetensors>& files, const std::map<std
       if (!is_new)
         Fail("{}: tensor '{}': occurs twice, in {} and in {}; try saving the checkpoint again", where, tensor.name,
              before->second, shard);
-      if (!shard_of.contains(tensor.name)) {
+      if (!shard_of.contains(tensor.name))
         Fail("{}: tensor '{}': is in {} but not in the index; try downloading the checkpoint again", where, tensor.name,
              shard);
-      }
     }
   }
   for (const auto& [tensor, shard] : shard_of) {
     const auto found = seen.find(tensor);
-    if (found == seen.end() || found->second != shard) {
+    if (found == seen.end() || found->second != shard)
       Fail("{}: tensor '{}': the index says it is in {}, {}; try downloading the checkpoint again", where, tensor,
            shard, found == seen.end() ? "but it is in no shard" : "but it is in " + found->second);
-    }
   }
 }
 
 std::vector<Safetensors> OpenFiles(const fs::path& folder) {
   std::error_code error;
-  if (!fs::is_directory(folder, error)) {
+  if (!fs::is_directory(folder, error))
     Fail("{}: {}; expected a checkpoint's folder", folder.string(), IsThere(folder) ? "got a file" : "no such folder");
-  }
   const bool single = IsThere(folder / kSingle), index = IsThere(folder / kIndex);
   if (!single && !index) FailWithoutWeights(folder);
-  if (single && index) {
+  if (single && index)
     Fail("{}: has both {} and {}; try removing the index and its shards, or the single file, whichever is older",
          folder.string(), kSingle, kIndex);
-  }
   std::vector<Safetensors> files;
   if (single) {
     files.emplace_back(folder / kSingle);

@@ -136,9 +136,8 @@ std::span<const std::byte> Place(const OpenDataset& dataset, const MappedFile& f
   const size_t size = dataset.ByteSize();
   if (size == 0) return {};
   const haddr_t offset = H5Dget_offset(dataset.id());
-  if (offset > file.bytes().size() || size > file.bytes().size() - offset) {
+  if (offset > file.bytes().size() || size > file.bytes().size() - offset)
     Fail("{}: its {} bytes are not all in the file; it was cut short or never written", dataset.where(), size);
-  }
   return file.bytes().subspan(offset, size);
 }
 
@@ -195,9 +194,8 @@ class OpenAttribute {
   // Strings of variable length are refused: they lie in a heap without checksum, and a damaged one sends HDF5 1.14.5
   // into a loop without end.
   std::string Text() const {
-    if (H5Tget_class(type_) != H5T_STRING || H5Tis_variable_str(type_) != 0) {
+    if (H5Tget_class(type_) != H5T_STRING || H5Tis_variable_str(type_) != 0)
       Fail("{}: expected a string of fixed length (numpy.bytes_ in h5py)", where_);
-    }
     std::string text(H5Tget_size(type_), '\0');
     CheckHdf5(H5Aread(id_, type_, text.data()), where_, "damaged");
     if (H5Tget_strpad(type_) == H5T_STR_NULLTERM) text.erase(std::min(text.find('\0'), text.size()));
@@ -346,9 +344,8 @@ void Hdf5Reader::CheckNames() const {
 }
 
 void Hdf5Reader::Verify(const std::function<void(int64_t, int64_t)>& progress) const {
-  if (!HasAttribute("", "complete") || IntAttribute("", "complete") != 1) {
+  if (!HasAttribute("", "complete") || IntAttribute("", "complete") != 1)
     Fail("{}: not marked complete: Tare did not write it, or did not finish; try making it again", path().string());
-  }
   int64_t seen = 0;
   for (const std::string& name : datasets()) {
     if (!HasAttribute(name, "sha256"))

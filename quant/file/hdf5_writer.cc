@@ -169,10 +169,9 @@ void Hdf5Writer::CreateDataset(const std::string& name, DType dtype, const std::
 void Hdf5Writer::WriteAt(const std::string& name, int64_t first, int64_t count, const void* values) {
   Dataset& dataset = Find(name);
   const int64_t size = *ElementCount(dataset.shape);
-  if (first < 0 || count < 0 || first > size || count > size - first) {
+  if (first < 0 || count < 0 || first > size || count > size - first)
     Fail("{}: dataset '{}': got {} values at {}, expected inside its {}", file_.final_path().string(), name, count,
          first, size);
-  }
   std::atomic_ref(dataset.values_written).fetch_add(count, std::memory_order_relaxed);
   const int64_t width = Bits(dataset.dtype) / 8;
   file_.WriteAt(dataset.offset + first * width, {static_cast<const char*>(values), static_cast<size_t>(count * width)});

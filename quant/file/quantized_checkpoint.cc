@@ -125,10 +125,9 @@ static Hdf5Reader Open(const std::filesystem::path& path) {
   Hdf5Reader file(path);
   const std::string where = path.string();
   const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
-  if (!IsQuantizedSchema(schema)) {
+  if (!IsQuantizedSchema(schema))
     Fail("{}: got an HDF5 file of schema {}, expected a checkpoint folder or a file of tare quantize ({})", where,
          schema, kSchema);
-  }
   if (!file.HasAttribute("", "complete") || file.IntAttribute("", "complete") != 1)
     Fail("{}: not marked complete; try making it again with tare quantize", where);
   return file;

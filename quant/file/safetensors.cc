@@ -81,14 +81,12 @@ std::string_view HeaderText(std::span<const std::byte> file, const std::string& 
   if (file.size() < kLengthBytes)
     Fail("{}: got {} bytes, too few for a safetensors file; try downloading it again", where, file.size());
   const auto length = Load<uint64_t>(file.data());
-  if (length > kMaxHeaderBytes) {
+  if (length > kMaxHeaderBytes)
     Fail("{}: got a header of {} bytes, expected at most {}; it may not be a safetensors file", where, length,
          kMaxHeaderBytes);
-  }
-  if (length > file.size() - kLengthBytes) {
+  if (length > file.size() - kLengthBytes)
     Fail("{}: truncated: the header alone needs {} bytes, the file has {}; try downloading it again", where,
          kLengthBytes + length, file.size());
-  }
   return AsText(file.subspan(kLengthBytes, length));
 }
 
@@ -151,9 +149,8 @@ std::string HeaderOf(const std::vector<MadeTensor>& tensors, const std::map<std:
   if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t offset = 0;
   for (const MadeTensor& tensor : tensors) {
-    if (tensor.name == "__metadata__" || header.contains(tensor.name)) {
+    if (tensor.name == "__metadata__" || header.contains(tensor.name))
       Fail("{}: tensor '{}': the name is taken; try another", where, tensor.name);
-    }
     const int64_t end = offset + NeededBytes(tensor.dtype, tensor.shape, where + ": tensor '" + tensor.name + "'");
     header[tensor.name] = {{"dtype", Name(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
     offset = end;
@@ -204,10 +201,9 @@ void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorView>
                       const std::function<void(int64_t, int64_t)>& progress) {
   std::vector<MadeTensor> made;
   for (TensorView& tensor : tensors) {
-    if (ByteCount(tensor.dtype, tensor.shape) != static_cast<int64_t>(tensor.bytes.size())) {
+    if (ByteCount(tensor.dtype, tensor.shape) != static_cast<int64_t>(tensor.bytes.size()))
       Fail("{}: tensor '{}': got {} bytes, which is not what {} of shape {} takes", path.string(), tensor.name,
            tensor.bytes.size(), Name(tensor.dtype), ShapeText(tensor.shape));
-    }
     made.push_back({std::move(tensor.name), tensor.dtype, std::move(tensor.shape),
                     [bytes = tensor.bytes](std::vector<std::byte>&) { return bytes; }});
   }

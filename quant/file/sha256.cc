@@ -115,9 +115,8 @@ static const EVP_MD* Algorithm() {
 }
 
 Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
-  if (context_ == nullptr || Algorithm() == nullptr || EVP_DigestInit_ex(context_.get(), Algorithm(), nullptr) != 1) {
+  if (context_ == nullptr || Algorithm() == nullptr || EVP_DigestInit_ex(context_.get(), Algorithm(), nullptr) != 1)
     Fail("SHA-256: libcrypto does not offer it; try another build of OpenSSL 3");
-  }
 }
 
 void Sha256::Add(std::span<const std::byte> bytes) {

@@ -89,12 +89,11 @@ SentencePieceTokenizer::SentencePieceTokenizer(std::string_view bytes, const std
   constexpr int kFatalOnly = 3;  // what it would print comes back as a status
   sentencepiece::SetMinLogLevel(kFatalOnly);
   const auto status = first_.processor->LoadFromSerializedProto(bytes);
-  if (!status.ok() || bytes.empty() || model.damaged) {
+  if (!status.ok() || bytes.empty() || model.damaged)
     Fail(
         "{}: got {} bytes that SentencePiece cannot read ({}), expected a tokenizer.model; try copying the checkpoint "
         "again",
         where, bytes.size(), status.ToString());
-  }
   AddTokens(model, folder, where);
 }
 

@@ -82,19 +82,17 @@ std::vector<std::vector<int32_t>> Rows(const std::filesystem::path& path, int vo
   if (found == nullptr) FailForName(where, *file);
   const ArrayInfo& tensor = *found;
   if (!IsInteger(tensor.dtype)) Fail("{}: got values of type {}, expected integers", where, Name(tensor.dtype));
-  if (tensor.shape.empty() || tensor.shape.size() > 2) {
+  if (tensor.shape.empty() || tensor.shape.size() > 2)
     Fail("{}: got shape {}, expected [B, T] or [T]", where, ShapeText(tensor.shape));
-  }
   const int64_t length = tensor.shape.back(), count = length * (tensor.shape.size() > 1 ? tensor.shape[0] : 1);
   if (count == 0) Fail("{}: got shape {}, expected at least one token", where, ShapeText(tensor.shape));
   const ArrayValues values = file->Values(tensor);
   std::vector<std::vector<int32_t>> rows(static_cast<size_t>(count / length));
   for (int64_t i = 0; i < count; ++i) {
     const int64_t id = values.Integer(i);  // of uint64 beyond int64 negative, and no id is
-    if (id < 0 || id >= vocabulary) {
+    if (id < 0 || id >= vocabulary)
       Fail("{}: got id {} at row {}, position {}, expected 0 to {}; try ids of this checkpoint's own tokenizer", where,
            id, i / length, i % length, vocabulary - 1);
-    }
     rows[static_cast<size_t>(i / length)].push_back(static_cast<int32_t>(id));
   }
   return rows;
