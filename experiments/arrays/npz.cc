@@ -92,10 +92,49 @@ void RequireRowsFirst(const Npy& npy, const std::string& path) {
 
 class Npz {
  public:
-  explicit Npz(const std::filesystem::path& path);
+  explicit Npz(const std::filesystem::path& path) : path_(path.string()) {
+    const size_t size = MappedFile(path).bytes().size();  // which refuses pipes, and notes that the run reads it
+    int code = 0;
+    archive_.reset(zip_open(path.c_str(), ZIP_RDONLY | ZIP_CHECKCONS, &code));
+    if (archive_ == nullptr) {
+      zip_error_t error;
+      zip_error_init_with_code(&error, code);
+      const std::string text = zip_error_strerror(&error);
+      zip_error_fini(&error);
+      Fail("{}: cannot read it as .npz: {}; try making it again", path_, text);
+    }
+    for (zip_int64_t i = 0; i < zip_get_num_entries(archive_.get(), 0); ++i) {
+      zip_stat_t stat;
+      if (zip_stat_index(archive_.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0 ||
+          (stat.valid & (ZIP_STAT_NAME | ZIP_STAT_SIZE)) != (ZIP_STAT_NAME | ZIP_STAT_SIZE))
+        Fail("{}: damaged archive, at member {}", path_, i);
+      std::string name = stat.name;
+      if (name.ends_with(".npy")) name.resize(name.size() - 4);
+      const std::string where = path_ + ": " + name;
+      Member member{.index = stat.index, .bytes = stat.size, .npy = {.array = {.name = name}}};
+      if (stat.size / kMaxCompression > size) Fail("{}: got {} bytes, more than its file can hold", where, stat.size);
+      member.npy = ReadNpy(name, where, stat.size, [&](size_t count) { return Bytes(member, 0, count); });
+      if (!members_.emplace(name, std::move(member)).second) Fail("{}: comes twice", where);
+    }
+  }
 
-  std::vector<ArrayInfo> Arrays() const;
-  ArrayValues Load(const ArrayInfo& array, std::optional<RowRange> rows);
+  std::vector<ArrayInfo> Arrays() const {
+    std::vector<ArrayInfo> arrays;
+    for (const auto& [name, member] : members_) arrays.push_back(member.npy.array);
+    return arrays;
+  }
+  ArrayValues Load(const ArrayInfo& array, std::optional<RowRange> rows) {
+    Member& member = members_.at(array.name);
+    RequireRowsFirst(member.npy, path_);
+    uint64_t begin = member.npy.header, size = member.bytes - begin;
+    if (rows && !member.checked) Bytes(member, member.bytes, 0);
+    member.checked = true;
+    if (rows) {
+      const auto row = static_cast<uint64_t>(array.shape.back() * Bits(array.dtype) / 8);
+      begin += static_cast<uint64_t>(rows->first) * row, size = static_cast<uint64_t>(rows->count) * row;
+    }
+    return {array.dtype, Bytes(member, begin, size)};
+  }
 
  private:
   struct Close {
@@ -108,8 +147,26 @@ class Npz {
     bool checked = false;  // its checksum
   };
 
-  std::vector<std::byte> Bytes(const Member& member, uint64_t first, size_t count);
-  void Inflate(const Member& member, std::span<std::byte> out);
+  std::vector<std::byte> Bytes(const Member& member, uint64_t first, size_t count) {
+    constexpr uint64_t kPart = 1 << 16;
+    if (open_ == nullptr || opened_ != member.index || first < at_) {
+      open_.reset(zip_fopen_index(archive_.get(), member.index, 0));
+      opened_ = member.index, at_ = 0;
+    }
+    std::vector<std::byte> skipped(std::min(first - at_, kPart)), bytes(count);
+    while (at_ < first) Inflate(member, std::span(skipped).first(std::min(first - at_, kPart)));
+    if (count > 0) Inflate(member, bytes);
+    return bytes;
+  }
+  void Inflate(const Member& member, std::span<std::byte> out) {
+    const zip_int64_t got = open_ == nullptr ? -1 : zip_fread(open_.get(), out.data(), out.size());
+    at_ += out.size();
+    // Only after the last byte the archive's own checksum is known.
+    std::byte more{};
+    const bool whole = at_ < member.bytes || (open_ != nullptr && zip_fread(open_.get(), &more, 1) == 0);
+    if (got != std::ssize(out) || !whole)
+      Fail("{}: {}: damaged, or not compressed with deflate", path_, member.npy.array.name);
+  }
 
   std::string path_;  // of messages
   std::unique_ptr<zip, Close> archive_;
@@ -118,73 +175,6 @@ class Npz {
   std::unique_ptr<zip_file_t, Close> open_;
   uint64_t opened_ = 0, at_ = 0;
 };
-
-Npz::Npz(const std::filesystem::path& path) : path_(path.string()) {
-  const size_t size = MappedFile(path).bytes().size();  // which refuses pipes, and notes that the run reads it
-  int code = 0;
-  archive_.reset(zip_open(path.c_str(), ZIP_RDONLY | ZIP_CHECKCONS, &code));
-  if (archive_ == nullptr) {
-    zip_error_t error;
-    zip_error_init_with_code(&error, code);
-    const std::string text = zip_error_strerror(&error);
-    zip_error_fini(&error);
-    Fail("{}: cannot read it as .npz: {}; try making it again", path_, text);
-  }
-  for (zip_int64_t i = 0; i < zip_get_num_entries(archive_.get(), 0); ++i) {
-    zip_stat_t stat;
-    if (zip_stat_index(archive_.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0 ||
-        (stat.valid & (ZIP_STAT_NAME | ZIP_STAT_SIZE)) != (ZIP_STAT_NAME | ZIP_STAT_SIZE))
-      Fail("{}: damaged archive, at member {}", path_, i);
-    std::string name = stat.name;
-    if (name.ends_with(".npy")) name.resize(name.size() - 4);
-    const std::string where = path_ + ": " + name;
-    Member member{.index = stat.index, .bytes = stat.size, .npy = {.array = {.name = name}}};
-    if (stat.size / kMaxCompression > size) Fail("{}: got {} bytes, more than its file can hold", where, stat.size);
-    member.npy = ReadNpy(name, where, stat.size, [&](size_t count) { return Bytes(member, 0, count); });
-    if (!members_.emplace(name, std::move(member)).second) Fail("{}: comes twice", where);
-  }
-}
-
-std::vector<ArrayInfo> Npz::Arrays() const {
-  std::vector<ArrayInfo> arrays;
-  for (const auto& [name, member] : members_) arrays.push_back(member.npy.array);
-  return arrays;
-}
-
-void Npz::Inflate(const Member& member, std::span<std::byte> out) {
-  const zip_int64_t got = open_ == nullptr ? -1 : zip_fread(open_.get(), out.data(), out.size());
-  at_ += out.size();
-  // Only after the last byte the archive's own checksum is known.
-  std::byte more{};
-  const bool whole = at_ < member.bytes || (open_ != nullptr && zip_fread(open_.get(), &more, 1) == 0);
-  if (got != std::ssize(out) || !whole)
-    Fail("{}: {}: damaged, or not compressed with deflate", path_, member.npy.array.name);
-}
-
-std::vector<std::byte> Npz::Bytes(const Member& member, uint64_t first, size_t count) {
-  constexpr uint64_t kPart = 1 << 16;
-  if (open_ == nullptr || opened_ != member.index || first < at_) {
-    open_.reset(zip_fopen_index(archive_.get(), member.index, 0));
-    opened_ = member.index, at_ = 0;
-  }
-  std::vector<std::byte> skipped(std::min(first - at_, kPart)), bytes(count);
-  while (at_ < first) Inflate(member, std::span(skipped).first(std::min(first - at_, kPart)));
-  if (count > 0) Inflate(member, bytes);
-  return bytes;
-}
-
-ArrayValues Npz::Load(const ArrayInfo& array, std::optional<RowRange> rows) {
-  Member& member = members_.at(array.name);
-  RequireRowsFirst(member.npy, path_);
-  uint64_t begin = member.npy.header, size = member.bytes - begin;
-  if (rows && !member.checked) Bytes(member, member.bytes, 0);
-  member.checked = true;
-  if (rows) {
-    const auto row = static_cast<uint64_t>(array.shape.back() * Bits(array.dtype) / 8);
-    begin += static_cast<uint64_t>(rows->first) * row, size = static_cast<uint64_t>(rows->count) * row;
-  }
-  return {array.dtype, Bytes(member, begin, size)};
-}
 
 }  // namespace
 

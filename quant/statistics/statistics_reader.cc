@@ -51,7 +51,23 @@ class SiteReader {
         static_cast<size_t>(count),
         {.first = static_cast<int>(first), .width = static_cast<int>(stored.back()), .limbs = Get<int64_t>(name, all)});
   }
-  std::vector<std::vector<float>> Ragged(const std::string& name) const;
+  std::vector<std::vector<float>> Ragged(const std::string& name) const {
+    std::vector<std::vector<float>> rows(static_cast<size_t>(rows_));
+    if (!Has(name)) return rows;
+    const std::vector<int64_t> shape = Shape(name);
+    if (shape.size() != 2) Refuse(name, "another shape");
+    const auto values = Get<float>(name, {shape[1]});
+    const auto lengths = Get<int64_t>(name + "_length");
+    for (size_t r = 0; r < rows.size(); ++r) {
+      if (lengths[r] < 0 || lengths[r] > shape[1]) Refuse(name + "_length", "a length beyond its row");
+      const auto begin = values.begin() + static_cast<int64_t>(r) * shape[1];
+      rows[r].assign(begin, begin + lengths[r]);
+      for (const float v : rows[r]) {
+        if (!(v >= 0.0f && std::isfinite(v))) Refuse(name, "a value that no magnitude has");
+      }
+    }
+    return rows;
+  }
   [[noreturn]] void Refuse(const std::string& name, const std::string& what) const {
     Fail("{}: dataset '{}{}': got {}; the file is damaged or made by another version", file_.path().string(), group_,
          name, what);
@@ -62,24 +78,6 @@ class SiteReader {
   const std::string group_;
   const int64_t rows_;
 };
-
-std::vector<std::vector<float>> SiteReader::Ragged(const std::string& name) const {
-  std::vector<std::vector<float>> rows(static_cast<size_t>(rows_));
-  if (!Has(name)) return rows;
-  const std::vector<int64_t> shape = Shape(name);
-  if (shape.size() != 2) Refuse(name, "another shape");
-  const auto values = Get<float>(name, {shape[1]});
-  const auto lengths = Get<int64_t>(name + "_length");
-  for (size_t r = 0; r < rows.size(); ++r) {
-    if (lengths[r] < 0 || lengths[r] > shape[1]) Refuse(name + "_length", "a length beyond its row");
-    const auto begin = values.begin() + static_cast<int64_t>(r) * shape[1];
-    rows[r].assign(begin, begin + lengths[r]);
-    for (const float v : rows[r]) {
-      if (!(v >= 0.0f && std::isfinite(v))) Refuse(name, "a value that no magnitude has");
-    }
-  }
-  return rows;
-}
 
 void ReadOutliers(const SiteReader& reader, const std::vector<SiteKey>& keys, std::vector<SiteStatistics>& rows) {
   const auto sizes = reader.Get<int64_t>("top_size");

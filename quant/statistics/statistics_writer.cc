@@ -66,52 +66,48 @@ class SiteWriter {
     Put(name, shape, digits.limbs);
     file_.SetAttribute(group_ + name, "first_limb", int64_t{digits.first});
   }
-  void Histograms();
-  void Tops();
+  void Histograms() {
+    std::vector<int64_t> ends;
+    std::vector<uint16_t> bins;
+    std::vector<uint64_t> counts;
+    for (const auto& [key, s] : rows_) {
+      for (const auto& [bin, count] : s->outliers.magnitudes.Counts()) {
+        bins.push_back(static_cast<uint16_t>(bin));
+        counts.push_back(count);
+      }
+      ends.push_back(std::ssize(bins));
+    }
+    Put("histogram_end", {}, ends);
+    if (bins.empty()) return;
+    file_.WriteDataset<uint16_t>(group_ + "histogram_bin", {std::ssize(bins)}, bins);
+    file_.WriteDataset<uint64_t>(group_ + "histogram_count", {std::ssize(counts)}, counts);
+  }
+  void Tops() {
+    std::vector<int64_t> sizes, places, first;
+    std::vector<float> values;
+    for (const auto& [key, s] : rows_) {
+      const std::vector<TopValue> top = s->outliers.top.Sorted();
+      sizes.push_back(std::ssize(top));
+      for (const TopValue& t : top) {
+        values.push_back(t.value);
+        places.insert(places.end(), {t.place.sequence, t.place.row, t.place.column});
+      }
+      values.resize(values.size() + static_cast<size_t>(kTopValues) - top.size());
+      places.resize(places.size() + 3 * (static_cast<size_t>(kTopValues) - top.size()), -1);
+      const std::optional<Place>& p = s->outliers.first_nonfinite;
+      first.insert(first.end(), {p ? p->sequence : -1, p ? p->row : -1, p ? p->column : -1});
+    }
+    Put("top_size", {}, sizes);
+    Put("top_value", {kTopValues}, values);
+    Put("top_place", {kTopValues, 3}, places);
+    Put("first_nonfinite", {3}, first);
+  }
 
  private:
   Hdf5Writer& file_;
   const std::string group_;
   const Rows& rows_;
 };
-
-void SiteWriter::Histograms() {
-  std::vector<int64_t> ends;
-  std::vector<uint16_t> bins;
-  std::vector<uint64_t> counts;
-  for (const auto& [key, s] : rows_) {
-    for (const auto& [bin, count] : s->outliers.magnitudes.Counts()) {
-      bins.push_back(static_cast<uint16_t>(bin));
-      counts.push_back(count);
-    }
-    ends.push_back(std::ssize(bins));
-  }
-  Put("histogram_end", {}, ends);
-  if (bins.empty()) return;
-  file_.WriteDataset<uint16_t>(group_ + "histogram_bin", {std::ssize(bins)}, bins);
-  file_.WriteDataset<uint64_t>(group_ + "histogram_count", {std::ssize(counts)}, counts);
-}
-
-void SiteWriter::Tops() {
-  std::vector<int64_t> sizes, places, first;
-  std::vector<float> values;
-  for (const auto& [key, s] : rows_) {
-    const std::vector<TopValue> top = s->outliers.top.Sorted();
-    sizes.push_back(std::ssize(top));
-    for (const TopValue& t : top) {
-      values.push_back(t.value);
-      places.insert(places.end(), {t.place.sequence, t.place.row, t.place.column});
-    }
-    values.resize(values.size() + static_cast<size_t>(kTopValues) - top.size());
-    places.resize(places.size() + 3 * (static_cast<size_t>(kTopValues) - top.size()), -1);
-    const std::optional<Place>& p = s->outliers.first_nonfinite;
-    first.insert(first.end(), {p ? p->sequence : -1, p ? p->row : -1, p ? p->column : -1});
-  }
-  Put("top_size", {}, sizes);
-  Put("top_value", {kTopValues}, values);
-  Put("top_place", {kTopValues, 3}, places);
-  Put("first_nonfinite", {3}, first);
-}
 
 // The figures that readers look for first; all of them follow from the other data.
 void WriteFigures(SiteWriter& writer) {

@@ -84,16 +84,58 @@ bool AreConsecutive(const PackedCodes& codes, const std::array<float, 256>& valu
 
 class GroupedMatrix : public ForeignMatrix {
  public:
-  GroupedMatrix(GroupedParts parts, const CheckpointFiles& files);
+  GroupedMatrix(GroupedParts parts, const CheckpointFiles& files)
+      : ForeignMatrix(parts.out, parts.in), number_(NextNumber()), parts_(std::move(parts)), files_(files) {
+    float most = WidestOf(parts_.codes, parts_.values);
+    if (parts_.zeros) most += WidestOf(*parts_.zeros, parts_.zero_values);
+    most *= LargestOf(parts_.scales, parts_.where);
+    if (parts_.added) most += LargestOf(*parts_.added, parts_.where);
+    always_finite_ = std::isfinite(most);
+    consecutive_ = AreConsecutive(parts_.codes, parts_.values);
+    integers_ = IntegersIn(parts_);
+  }
 
-  void Row(int64_t row, float* y) const override;
+  void Row(int64_t row, float* y) const override {
+    const uint8_t* const codes = CodesOf(row);
+    std::vector<float> scale(static_cast<size_t>(parts_.groups)), zero(scale.size(), 0.0f);
+    for (int64_t g = 0; g < parts_.groups; ++g) scale[g] = parts_.scales.At(row, g);
+    if (parts_.zeros) {
+      for (int64_t g = 0; g < parts_.groups; ++g) zero[g] = parts_.zero_values[parts_.zeros->At(row, g)];
+    }
+    if (parts_.group_of.empty()) {
+      for (int64_t g = 0, c = 0; g < parts_.groups; ++g, c += parts_.columns)
+        Multiply(codes + c, std::min(in() - c, parts_.columns), zero[g], scale[g], y + c);
+    } else {
+      for (int64_t c = 0; c < in(); ++c) {
+        const auto g = static_cast<size_t>(parts_.group_of[c]);
+        y[c] = (parts_.values[codes[c]] - zero[g]) * scale[g];
+      }
+    }
+    for (int64_t g = 0; g < parts_.groups && parts_.added; ++g) {
+      const float added = parts_.added->At(row, g);
+      for (int64_t c = g * parts_.columns; c < std::min(in(), (g + 1) * parts_.columns); ++c) y[c] += added;
+    }
+    for (int64_t c = 0; c < in() && !always_finite_; ++c) {
+      if (!std::isfinite(y[c]))
+        Fail("{}, row {}, column {}: code {} makes {}; expected finite weights; try the checkpoint's source",
+             parts_.where, row, c, codes[c], y[c]);
+    }
+  }
   std::optional<IntegerForm> integers() const override {
     return integers_.transform([](const GroupedIntegers& integers) { return integers.form; });
   }
   std::span<const int32_t> order() const override {
     return integers_ ? std::span<const int32_t>(integers_->order) : std::span<const int32_t>();
   }
-  void Integers(int64_t row, const IntegerRow& to) const override;
+  void Integers(int64_t row, const IntegerRow& to) const override {
+    const uint8_t* const codes = CodesOf(row);
+    for (int64_t c = 0; c < in(); ++c)
+      to.codes[c] = integers_->codes[codes[integers_->order.empty() ? c : integers_->order[c]]];
+    for (int64_t g = 0; g < parts_.groups; ++g) to.scales[g] = parts_.scales.At(row, g) * integers_->step;
+    for (int64_t g = 0; g < parts_.groups && to.zeros != nullptr; ++g)
+      to.zeros[g] = static_cast<uint8_t>(parts_.zero_values[parts_.zeros->At(row, g)] + integers_->raised);
+    for (int64_t g = 0; g < parts_.groups && to.minima != nullptr; ++g) to.minima[g] = parts_.added->At(row, g);
+  }
   std::optional<float> input_scale() const override { return parts_.input_scale; }
   std::string scheme() const override { return parts_.scheme; }
   int64_t bytes() const override { return BytesOf(parts_.tensors); }
@@ -102,8 +144,40 @@ class GroupedMatrix : public ForeignMatrix {
   }
 
  private:
-  const uint8_t* CodesOf(int64_t row) const;
-  void Multiply(const uint8_t* codes, int64_t count, float zero, float scale, float* y) const;
+  // The codes of a row [in], until the thread asks for another. Where rows share words, it keeps
+  // the rows beside it, which are usually asked for next.
+  const uint8_t* CodesOf(int64_t row) const {
+    struct Kept {
+      uint64_t matrix = 0;  // none
+      int64_t first = 0;
+      std::vector<uint8_t> codes;  // [kRowsTogether][stride]
+    };
+    thread_local Kept kept;
+    const int64_t stride = in() + 64;  // a power of two would put all rows onto the same lines of a cache
+    if (!parts_.codes.SharesWords()) {
+      kept.matrix = 0;
+      kept.codes.resize(std::max(kept.codes.size(), static_cast<size_t>(in())));
+      parts_.codes.Row(row, in(), kept.codes.data());
+      return kept.codes.data();
+    }
+    const int64_t first = row / PackedCodes::kRowsTogether * PackedCodes::kRowsTogether;
+    if (kept.matrix != number_ || kept.first != first) {
+      const int64_t rows = std::min(PackedCodes::kRowsTogether, out() - first);
+      kept.codes.resize(std::max(kept.codes.size(), static_cast<size_t>(PackedCodes::kRowsTogether * stride)));
+      parts_.codes.Rows(first, rows, in(), stride, kept.codes.data());
+      kept.matrix = number_, kept.first = first;
+    }
+    return kept.codes.data() + (row - first) * stride;
+  }
+  // Decodes columns that share a scale. Differences of integers are exact, so consecutive values need no table.
+  void Multiply(const uint8_t* codes, int64_t count, float zero, float scale, float* y) const {
+    if (consecutive_) {
+      const float first = parts_.values[0] - zero;
+      for (int64_t i = 0; i < count; ++i) y[i] = (static_cast<float>(codes[i]) + first) * scale;
+    } else {
+      for (int64_t i = 0; i < count; ++i) y[i] = (parts_.values[codes[i]] - zero) * scale;
+    }
+  }
 
   const uint64_t number_;  // of this matrix, in this process
   GroupedParts parts_;
@@ -112,90 +186,6 @@ class GroupedMatrix : public ForeignMatrix {
   bool consecutive_ = false;    // code c is the first value plus c
   std::optional<GroupedIntegers> integers_;
 };
-
-GroupedMatrix::GroupedMatrix(GroupedParts parts, const CheckpointFiles& files)
-    : ForeignMatrix(parts.out, parts.in), number_(NextNumber()), parts_(std::move(parts)), files_(files) {
-  float most = WidestOf(parts_.codes, parts_.values);
-  if (parts_.zeros) most += WidestOf(*parts_.zeros, parts_.zero_values);
-  most *= LargestOf(parts_.scales, parts_.where);
-  if (parts_.added) most += LargestOf(*parts_.added, parts_.where);
-  always_finite_ = std::isfinite(most);
-  consecutive_ = AreConsecutive(parts_.codes, parts_.values);
-  integers_ = IntegersIn(parts_);
-}
-
-// Decodes columns that share a scale. Differences of integers are exact, so consecutive values need no table.
-void GroupedMatrix::Multiply(const uint8_t* codes, int64_t count, float zero, float scale, float* y) const {
-  if (consecutive_) {
-    const float first = parts_.values[0] - zero;
-    for (int64_t i = 0; i < count; ++i) y[i] = (static_cast<float>(codes[i]) + first) * scale;
-  } else {
-    for (int64_t i = 0; i < count; ++i) y[i] = (parts_.values[codes[i]] - zero) * scale;
-  }
-}
-
-// The codes of a row [in], until the thread asks for another. Where rows share words, it keeps
-// the rows beside it, which are usually asked for next.
-const uint8_t* GroupedMatrix::CodesOf(int64_t row) const {
-  struct Kept {
-    uint64_t matrix = 0;  // none
-    int64_t first = 0;
-    std::vector<uint8_t> codes;  // [kRowsTogether][stride]
-  };
-  thread_local Kept kept;
-  const int64_t stride = in() + 64;  // a power of two would put all rows onto the same lines of a cache
-  if (!parts_.codes.SharesWords()) {
-    kept.matrix = 0;
-    kept.codes.resize(std::max(kept.codes.size(), static_cast<size_t>(in())));
-    parts_.codes.Row(row, in(), kept.codes.data());
-    return kept.codes.data();
-  }
-  const int64_t first = row / PackedCodes::kRowsTogether * PackedCodes::kRowsTogether;
-  if (kept.matrix != number_ || kept.first != first) {
-    const int64_t rows = std::min(PackedCodes::kRowsTogether, out() - first);
-    kept.codes.resize(std::max(kept.codes.size(), static_cast<size_t>(PackedCodes::kRowsTogether * stride)));
-    parts_.codes.Rows(first, rows, in(), stride, kept.codes.data());
-    kept.matrix = number_, kept.first = first;
-  }
-  return kept.codes.data() + (row - first) * stride;
-}
-
-void GroupedMatrix::Row(int64_t row, float* y) const {
-  const uint8_t* const codes = CodesOf(row);
-  std::vector<float> scale(static_cast<size_t>(parts_.groups)), zero(scale.size(), 0.0f);
-  for (int64_t g = 0; g < parts_.groups; ++g) scale[g] = parts_.scales.At(row, g);
-  if (parts_.zeros) {
-    for (int64_t g = 0; g < parts_.groups; ++g) zero[g] = parts_.zero_values[parts_.zeros->At(row, g)];
-  }
-  if (parts_.group_of.empty()) {
-    for (int64_t g = 0, c = 0; g < parts_.groups; ++g, c += parts_.columns)
-      Multiply(codes + c, std::min(in() - c, parts_.columns), zero[g], scale[g], y + c);
-  } else {
-    for (int64_t c = 0; c < in(); ++c) {
-      const auto g = static_cast<size_t>(parts_.group_of[c]);
-      y[c] = (parts_.values[codes[c]] - zero[g]) * scale[g];
-    }
-  }
-  for (int64_t g = 0; g < parts_.groups && parts_.added; ++g) {
-    const float added = parts_.added->At(row, g);
-    for (int64_t c = g * parts_.columns; c < std::min(in(), (g + 1) * parts_.columns); ++c) y[c] += added;
-  }
-  for (int64_t c = 0; c < in() && !always_finite_; ++c) {
-    if (!std::isfinite(y[c]))
-      Fail("{}, row {}, column {}: code {} makes {}; expected finite weights; try the checkpoint's source",
-           parts_.where, row, c, codes[c], y[c]);
-  }
-}
-
-void GroupedMatrix::Integers(int64_t row, const IntegerRow& to) const {
-  const uint8_t* const codes = CodesOf(row);
-  for (int64_t c = 0; c < in(); ++c)
-    to.codes[c] = integers_->codes[codes[integers_->order.empty() ? c : integers_->order[c]]];
-  for (int64_t g = 0; g < parts_.groups; ++g) to.scales[g] = parts_.scales.At(row, g) * integers_->step;
-  for (int64_t g = 0; g < parts_.groups && to.zeros != nullptr; ++g)
-    to.zeros[g] = static_cast<uint8_t>(parts_.zero_values[parts_.zeros->At(row, g)] + integers_->raised);
-  for (int64_t g = 0; g < parts_.groups && to.minima != nullptr; ++g) to.minima[g] = parts_.added->At(row, g);
-}
 
 }  // namespace
 
