@@ -152,7 +152,7 @@ class FileTensors {
   std::vector<GgufTensor> All() {
     Add(std::string(family_.names.embedding), GgufKind::kEmbedding, config_.vocabulary);
     Add(std::string(family_.names.final_norm), GgufKind::kVector, config_.hidden);
-    if (!config_.tied_embeddings || architecture_.needs_head)
+    if (!config_.tied_embeddings || architecture_.Has(gguf::kHead))
       all_.push_back({.name = FileNameOf(std::string(family_.names.head)),
                       .kind = GgufKind::kEmbedding,
                       .pieces = {{.tensor = std::string(HeadTensor(config_)), .count = config_.vocabulary}}});
@@ -177,7 +177,7 @@ class FileTensors {
     const std::string stored =
         LayerTensor(config_, linear.layer, place.fused.empty() ? place.tensor : place.fused);  // with {} for an expert
     const int64_t rows = ShapeOf(place.weight, config_).out;
-    const bool in_turns = architecture_.gate_up_in_turns && place.weight == Site::kExpertsGateUpW;
+    const bool in_turns = architecture_.Has(gguf::kInTurns) && place.weight == Site::kExpertsGateUpW;
     for (const auto& [suffix, kind] :
          {std::pair(".weight", GgufKind::kMatrix), std::pair(".bias", GgufKind::kVector)}) {
       const bool is_weight = kind == GgufKind::kMatrix;
@@ -206,7 +206,7 @@ class FileTensors {
   }
 
   int64_t RotatedHeads(Site weight) const {
-    if (!architecture_.rotates_neighbours) return 0;
+    if (!architecture_.Has(gguf::kReordersRows)) return 0;
     return weight == Site::kQProjW ? config_.heads : weight == Site::kKProjW ? config_.kv_heads : 0;
   }
 
@@ -246,7 +246,7 @@ const gguf::Architecture& GgufArchitectureOf(const ModelConfig& c, const std::st
     CannotHold(where, "norm_topk_prob false", "shares of a token's experts that sum to 1");
   CheckShapes(c, family, where);
   CheckRotary(c.rotary, family, where);
-  if (c.rotary.type == RotaryConfig::Type::kLlama3 && (!known->rotates_neighbours || family == "smollm3"))
+  if (c.rotary.type == RotaryConfig::Type::kLlama3 && (!known->Has(gguf::kReordersRows) || family == "smollm3"))
     CannotHold(where, "rotary positions of type llama3", "default, linear or yarn in " + WithArticle(family));
   if (is_gemma) CheckGemma(c, where);
   if (!is_gemma) CheckWindows(c, family, where);
@@ -269,7 +269,7 @@ void AddModelKeys(const ModelConfig& c, const gguf::Architecture& architecture, 
   for (const auto& [key, number] : numbers) out.Number(prefix + key, number);
   out.Real(prefix + "attention.layer_norm_rms_epsilon", c.norm_eps);
   AddRotaryKeys(c.rotary, prefix, out);
-  if (architecture.has_experts) AddExpertKeys(c, prefix, out);
+  if (architecture.Has(gguf::kExperts)) AddExpertKeys(c, prefix, out);
   AddWindowKeys(c, prefix, out);
   if (c.family == "granite") AddGraniteKeys(c, prefix, out);
   if (c.logit_cap) out.Real(prefix + "final_logit_softcapping", *c.logit_cap);

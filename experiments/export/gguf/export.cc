@@ -190,7 +190,7 @@ class GgufJob {
 
   // In F32.
   void FillVector(const Source& source, int64_t rotated_heads, std::span<std::byte> data) const {
-    const float added = architecture_.norms_add_one && source.name.ends_with("norm.weight") ? 1.0f : 0.0f;
+    const float added = architecture_.Has(gguf::kNormsAddOne) && source.name.ends_with("norm.weight") ? 1.0f : 0.0f;
     std::vector<float> row(static_cast<size_t>(source.in));
     for (int64_t r = 0; r < source.count; ++r) {
       source.Row(r, row.data());
@@ -237,7 +237,53 @@ class GgufJob {
   }
 
   // Rows' sums are added in order, so that the threads do not show.
-  void Fill(const Source& source, const TypeInfo& type, int64_t rotated_heads, std::span<std::byte> data);
+  void Fill(const Source& source, const TypeInfo& type, int64_t rotated_heads, std::span<std::byte> data) {
+    struct Sums {
+      double error = 0, size = 0;
+      int64_t lost = 0;
+      gguf::RoundedScales scales;  // of codes
+      bool fits = true;
+    };
+    const bool holds_codes = source.codes != nullptr && gguf::HoldsCodes(type.type, *source.codes);
+    std::vector<Sums> sums(static_cast<size_t>(source.count));
+    const int64_t blocks = source.in / type.values;
+    ParallelFor(sums.size(), [&](size_t r, int) {
+      thread_local std::vector<float> values, rounded;
+      values.resize(static_cast<size_t>(source.in));
+      rounded.resize(values.size());
+      const auto at = static_cast<int64_t>(r);
+      source.Row(at, values.data());
+      std::byte* const row = data.data() + FileRow(at, source.count, rotated_heads) * blocks * type.bytes;
+      if (holds_codes) sums[r].scales = gguf::PutCodes(type.type, *source.codes, source.Stored(at), row);
+      sums[r].fits = holds_codes ? sums[r].scales.fit : gguf::QuantizeBlocks(type.type, values.data(), blocks, row);
+      gguf::DequantizeBlocks(type.type, row, blocks, rounded.data());
+      const auto block = static_cast<size_t>(std::max<int64_t>(type.values, 32));
+      for (size_t i = 0; i < values.size(); i += block) {
+        const size_t count = std::min(block, values.size() - i);
+        const auto [error, size] = SquaresOf(std::span(values).subspan(i, count), std::span(rounded).subspan(i, count));
+        sums[r].error += error;
+        sums[r].size += size;
+        sums[r].lost += 4 * error > size ? 1 : 0;
+      }
+    });
+    double error = 0;
+    for (const Sums& row : sums) {
+      if (!row.fits)
+        Fail("{}: to gguf: tensor '{}': got values beyond {}'s, expected smaller ones; try --type BF16", where_,
+             source.name, type.name);
+      error += row.error;
+      size_ += row.size;
+      summary_.lost_blocks += row.lost;
+      summary_.scales += row.scales.groups;
+      summary_.rounded_scales += row.scales.rounded;
+    }
+    if (source.codes != nullptr && !holds_codes && error > 0)
+      Fail(
+          "{}: to gguf: tensor '{}': got codes whose values {} cannot hold, and would round a second time; try --type "
+          "F32, or the checkpoint that they were made from",
+          where_, source.name, type.name);
+    error_ += error;
+  }
 
   std::filesystem::path path_;
   std::string version_, where_;
@@ -250,54 +296,6 @@ class GgufJob {
   GgufSummary summary_;
   double error_ = 0, size_ = 0;
 };
-
-void GgufJob::Fill(const Source& source, const TypeInfo& type, int64_t rotated_heads, std::span<std::byte> data) {
-  struct Sums {
-    double error = 0, size = 0;
-    int64_t lost = 0;
-    gguf::RoundedScales scales;  // of codes
-    bool fits = true;
-  };
-  const bool holds_codes = source.codes != nullptr && gguf::HoldsCodes(type.type, *source.codes);
-  std::vector<Sums> sums(static_cast<size_t>(source.count));
-  const int64_t blocks = source.in / type.values;
-  ParallelFor(sums.size(), [&](size_t r, int) {
-    thread_local std::vector<float> values, rounded;
-    values.resize(static_cast<size_t>(source.in));
-    rounded.resize(values.size());
-    const auto at = static_cast<int64_t>(r);
-    source.Row(at, values.data());
-    std::byte* const row = data.data() + FileRow(at, source.count, rotated_heads) * blocks * type.bytes;
-    if (holds_codes) sums[r].scales = gguf::PutCodes(type.type, *source.codes, source.Stored(at), row);
-    sums[r].fits = holds_codes ? sums[r].scales.fit : gguf::QuantizeBlocks(type.type, values.data(), blocks, row);
-    gguf::DequantizeBlocks(type.type, row, blocks, rounded.data());
-    const auto block = static_cast<size_t>(std::max<int64_t>(type.values, 32));
-    for (size_t i = 0; i < values.size(); i += block) {
-      const size_t count = std::min(block, values.size() - i);
-      const auto [error, size] = SquaresOf(std::span(values).subspan(i, count), std::span(rounded).subspan(i, count));
-      sums[r].error += error;
-      sums[r].size += size;
-      sums[r].lost += 4 * error > size ? 1 : 0;
-    }
-  });
-  double error = 0;
-  for (const Sums& row : sums) {
-    if (!row.fits)
-      Fail("{}: to gguf: tensor '{}': got values beyond {}'s, expected smaller ones; try --type BF16", where_,
-           source.name, type.name);
-    error += row.error;
-    size_ += row.size;
-    summary_.lost_blocks += row.lost;
-    summary_.scales += row.scales.groups;
-    summary_.rounded_scales += row.scales.rounded;
-  }
-  if (source.codes != nullptr && !holds_codes && error > 0)
-    Fail(
-        "{}: to gguf: tensor '{}': got codes whose values {} cannot hold, and would round a second time; try --type "
-        "F32, or the checkpoint that they were made from",
-        where_, source.name, type.name);
-  error_ += error;
-}
 
 }  // namespace
 

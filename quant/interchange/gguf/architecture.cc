@@ -50,70 +50,23 @@ constexpr NamePair kGptOssExperts[]{{"ffn_gate_inp", "mlp.router"},
                                     {"ffn_gate_exps", "mlp.experts.{}.gate_up_proj"},
                                     {"ffn_up_exps", "mlp.experts.{}.gate_up_proj"},
                                     {"ffn_down_exps", "mlp.experts.{}.down_proj"}};
-constexpr NamePair kGptOssOthers[]{{"attn_norm", "input_layernorm"},
-                                   {"post_attention_norm", "post_attention_layernorm"},
-                                   {"attn_sinks.weight", "self_attn.sinks"}};
+constexpr NamePair kGptOssRest[]{{"attn_norm", "input_layernorm"},
+                                 {"post_attention_norm", "post_attention_layernorm"},
+                                 {"attn_sinks.weight", "self_attn.sinks"}};
 
 constexpr Architecture kArchitectures[]{
-    {.name = "llama",
-     .family = "mixtral",
-     .transformers = "MixtralForCausalLM",
-     .only_with = "expert_count",
-     .names = {kAttention, kNorms, kMixtralExperts},
-     .rotates_neighbours = true,
-     .has_experts = true},
-    {.name = "llama",
-     .family = "llama",
-     .transformers = "LlamaForCausalLM",
-     .names = {kAttention, kFeedForward, kNorms},
-     .rotates_neighbours = true},
-    {.name = "qwen2",
-     .family = "qwen2",
-     .transformers = "Qwen2ForCausalLM",
-     .names = {kAttention, kFeedForward, kNorms}},
-    {.name = "qwen3",
-     .family = "qwen3",
-     .transformers = "Qwen3ForCausalLM",
-     .names = {kAttention, kFeedForward, kNorms, kQkNorms}},
-    {.name = "qwen3moe",
-     .family = "qwen3_moe",
-     .transformers = "Qwen3MoeForCausalLM",
-     .names = {kAttention, kNorms, kQkNorms, kQwen3MoeExperts},
-     .has_experts = true},
-    {.name = "olmo2",
-     .family = "olmo3",
-     .transformers = "Olmo3ForCausalLM",
-     .only_with = "attention.sliding_window",
-     .names = {kAttention, kFeedForward, kNormsAfter, kQkNorms},
-     .needs_head = true},
-    {.name = "olmo2",
-     .family = "olmo2",
-     .transformers = "Olmo2ForCausalLM",
-     .names = {kAttention, kFeedForward, kNormsAfter, kQkNorms},
-     .needs_head = true},
-    {.name = "gemma3",
-     .family = "gemma3_text",
-     .transformers = "Gemma3ForCausalLM",
-     .names = {kAttention, kFeedForward, kNormsAround, kQkNorms},
-     .norms_add_one = true},
-    {.name = "smollm3",
-     .family = "smollm3",
-     .transformers = "SmolLM3ForCausalLM",
-     .names = {kAttention, kFeedForward, kNorms},
-     .rotates_neighbours = true},
-    {.name = "granite",
-     .family = "granite",
-     .transformers = "GraniteForCausalLM",
-     .names = {kAttention, kFeedForward, kNorms},
-     .rotates_neighbours = true},
-    {.name = "phi3", .family = "phi3", .transformers = "Phi3ForCausalLM", .names = {kFused, kNorms}},
-    {.name = "gpt-oss",
-     .family = "gpt_oss",
-     .transformers = "GptOssForCausalLM",
-     .names = {kAttention, kGptOssOthers, kGptOssExperts},
-     .needs_head = true,
-     .has_experts = true,
-     .gate_up_in_turns = true}};
+    {"llama", "mixtral", "Mixtral", "expert_count", {kAttention, kNorms, kMixtralExperts}, kReordersRows | kExperts},
+    {"llama", "llama", "Llama", "", {kAttention, kFeedForward, kNorms}, kReordersRows},
+    {"qwen2", "qwen2", "Qwen2", "", {kAttention, kFeedForward, kNorms}},
+    {"qwen3", "qwen3", "Qwen3", "", {kAttention, kFeedForward, kNorms, kQkNorms}},
+    {"qwen3moe", "qwen3_moe", "Qwen3Moe", "", {kAttention, kNorms, kQkNorms, kQwen3MoeExperts}, kExperts},
+    {"olmo2", "olmo3", "Olmo3", "attention.sliding_window", {kAttention, kFeedForward, kNormsAfter, kQkNorms}, kHead},
+    {"olmo2", "olmo2", "Olmo2", "", {kAttention, kFeedForward, kNormsAfter, kQkNorms}, kHead},
+    {"gemma3", "gemma3_text", "Gemma3", "", {kAttention, kFeedForward, kNormsAround, kQkNorms}, kNormsAddOne},
+    {"smollm3", "smollm3", "SmolLM3", "", {kAttention, kFeedForward, kNorms}, kReordersRows},
+    {"granite", "granite", "Granite", "", {kAttention, kFeedForward, kNorms}, kReordersRows},
+    {"phi3", "phi3", "Phi3", "", {kFused, kNorms}},
+    {"gpt-oss", "gpt_oss", "GptOss", "", {kAttention, kGptOssRest, kGptOssExperts}, kHead | kExperts | kInTurns}};
 
 // By the pair whose name in `from` this is, with .weight or .bias behind it unless the pair says so itself.
 std::string Translated(const Architecture& a, std::string_view name, std::string_view NamePair::* from,
@@ -210,7 +163,7 @@ std::string ConfigOf(const Architecture& a, const Metadata& metadata, std::span<
   ArchitectureKeys keys(metadata, a.name);
   const Tensor& embedding = Embedding(tensors, metadata.where());
   const auto has = [&](const char* tensor) { return FindTensor(tensors, tensor) != nullptr; };
-  Json config{{"model_type", a.family}, {"architectures", {a.transformers}}};
+  Json config{{"model_type", a.family}, {"architectures", {std::string(a.transformers) + "ForCausalLM"}}};
   const int64_t heads = keys.Need("attention.head_count"), hidden = keys.Need("embedding_length");
   const int64_t head_dim = keys.Number("attention.key_length").value_or(hidden / heads);
   keys.Expect("vocab_size", embedding.shape[0], "the rows of token_embd.weight");
@@ -226,7 +179,7 @@ std::string ConfigOf(const Architecture& a, const Metadata& metadata, std::span<
   config["head_dim"] = head_dim;
   config["max_position_embeddings"] = keys.Need("context_length");
   config["rms_norm_eps"] = keys.Real("attention.layer_norm_rms_epsilon").value_or(1e-6);
-  config[a.norms_add_one ? "hidden_activation" : "hidden_act"] = a.norms_add_one ? "gelu_pytorch_tanh" : "silu";
+  config[a.Has(kNormsAddOne) ? "hidden_activation" : "hidden_act"] = a.Has(kNormsAddOne) ? "gelu_pytorch_tanh" : "silu";
   config["tie_word_embeddings"] = !has("output.weight");
   if (has("blk.0.attn_q.bias") || a.family == "gpt_oss") config["attention_bias"] = has("blk.0.attn_q.bias");
   if (has("blk.0.ffn_up.bias")) config["mlp_bias"] = true;
@@ -245,13 +198,13 @@ struct HeadCounts {
 MappedTensor Mapped(const Architecture& a, const Tensor& tensor, HeadCounts heads, const std::string& where) {
   MappedTensor mapped{.tensor = &tensor, .shape = tensor.shape};
   const bool is_query = tensor.name.contains(".attn_q."), is_key = tensor.name.contains(".attn_k.");
-  if (a.rotates_neighbours && (is_query || is_key)) {
+  if (a.Has(kReordersRows) && (is_query || is_key)) {
     mapped.rotated_heads = is_query ? heads.queries : heads.keys;
     if (mapped.rotated_heads == 0 || tensor.shape[0] % (2 * mapped.rotated_heads) != 0)
       Fail("{}: tensor '{}': got {} rows, expected a multiple of twice the {} heads", where, tensor.name,
            tensor.shape[0], mapped.rotated_heads);
   }
-  if (a.norms_add_one && tensor.name.ends_with("norm.weight")) mapped.added = -1;
+  if (a.Has(kNormsAddOne) && tensor.name.ends_with("norm.weight")) mapped.added = -1;
   return mapped;
 }
 
@@ -334,11 +287,11 @@ void AddExpertTensors(const Architecture& a, const Tensor& tensor, std::string_v
          is_weight ? "matrices" : "vectors", experts);
   MappedTensor mapped{.tensor = &tensor, .shape = {tensor.shape.begin() + 1, tensor.shape.end()}};
   const int64_t rows = mapped.shape[0];
-  if (a.gate_up_in_turns && tensor.name.contains(kUp)) {
+  if (a.Has(kInTurns) && tensor.name.contains(kUp)) {
     Beside(tensor, Replaced(tensor.name, kUp, kGate), tensors, where);  // which adds it
     return;
   }
-  if (a.gate_up_in_turns && tensor.name.contains(kGate)) {
+  if (a.Has(kInTurns) && tensor.name.contains(kGate)) {
     mapped.in_turns = &Beside(tensor, UpOfGate(tensor.name), tensors, where);
     mapped.shape[0] *= 2;
   }

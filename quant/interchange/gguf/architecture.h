@@ -45,16 +45,22 @@ struct NamePair {
   std::string_view theirs, ours;
 };
 
+// What sets some architectures apart.
+enum ArchitectureTrait : uint32_t {
+  kReordersRows = 1,  // of q and k, so that channels that rotate together are neighbours
+  kNormsAddOne = 2,
+  kHead = 4,  // output.weight, also of models that use the embedding for it
+  kExperts = 8,
+  kInTurns = 16,  // gate and up of an expert: one matrix in the checkpoint, two in the file
+};
+
 struct Architecture {
-  std::string_view name, family, transformers;
-  // The key of the file, without the architecture's name, that is more than 0 in this family alone; else empty.
-  std::string_view only_with = {};
-  std::array<std::span<const NamePair>, 4> names = {};
-  bool rotates_neighbours = false;  // rows of q and k are reordered
-  bool norms_add_one = false;
-  bool needs_head = false;  // output.weight, also of models that use the embedding for it
-  bool has_experts = false;
-  bool gate_up_in_turns = false;  // of an expert: one matrix in the checkpoint, two in the file
+  std::string_view name, family, transformers;  // its class there is TRANSFORMERSForCausalLM
+  std::string_view only_with;  // a key, without the name, that is more than 0 in this family alone; else empty
+  std::array<std::span<const NamePair>, 4> names;
+  uint32_t traits = 0;
+
+  bool Has(ArchitectureTrait trait) const { return (traits & trait) != 0; }
 };
 
 // All architectures; of the families of one name, those with a key of their own come first.

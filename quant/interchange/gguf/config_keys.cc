@@ -56,7 +56,7 @@ Json YarnOf(const Architecture& a, double factor, ArchitectureKeys& keys) {
     if (const auto value = keys.Real(std::string("rope.scaling.") + theirs)) yarn[ours] = *value;
   }
   // In gemma3 llama.cpp applies this to layers with a window, too; no configuration says so, and the key is refused.
-  if (const auto more = a.norms_add_one ? std::nullopt : keys.Real("rope.scaling.attn_factor"))
+  if (const auto more = a.Has(kNormsAddOne) ? std::nullopt : keys.Real("rope.scaling.attn_factor"))
     yarn["attention_factor"] = *more * yarn.value("attention_factor", 0.1 * std::log(factor) + 1);
   return yarn;
 }
@@ -237,9 +237,9 @@ void AddRotary(const Architecture& a, std::span<const Tensor> tensors, Architect
 }
 
 void AddFamilyKeys(const Architecture& a, ArchitectureKeys& keys, Json& config) {
-  if (a.has_experts) AddExperts(a, keys, config);
+  if (a.Has(kExperts)) AddExperts(a, keys, config);
   for (const char* key : {"expert_count", "expert_used_count"}) {
-    if (!a.has_experts) keys.Expect(key, 0, "experts are not supported in this architecture");
+    if (!a.Has(kExperts)) keys.Expect(key, 0, "experts are not supported in this architecture");
   }
   if (a.family == "gemma3_text") AddGemma(keys, config);
   if (a.family == "granite") AddGranite(keys, config);
