@@ -34,40 +34,34 @@ std::vector<float> FiniteValues(const TensorView& tensor, const std::string& whe
   return values;
 }
 
-// Scales of blocks; small beside the codes, so they are kept as f32.
-struct Blocks {
-  std::vector<float> map, scales;
-  int64_t size = 64;
+struct FourBitParts {
+  std::string where, scheme;
+  int64_t out = 0, in = 0, block = 64;
+  std::vector<float> map, scales;          // of codes; of blocks: small beside the codes, so they are kept as f32
+  std::vector<const TensorView*> tensors;  // the codes first
 };
 
 class FourBitMatrix : public ForeignMatrix {
  public:
-  FourBitMatrix(int64_t out, int64_t in, std::string scheme, std::string where, Blocks blocks,
-                std::vector<const TensorView*> tensors, const CheckpointFiles& files)
-      : ForeignMatrix(out, in),
-        scheme_(std::move(scheme)),
-        where_(std::move(where)),
-        blocks_(std::move(blocks)),
-        tensors_(std::move(tensors)),
-        files_(files) {}
+  FourBitMatrix(FourBitParts parts, const CheckpointFiles& files)
+      : ForeignMatrix(parts.out, parts.in), parts_(std::move(parts)), files_(files) {}
 
   void Row(int64_t row, float* y) const override {
-    const std::byte* codes = tensors_[0]->bytes.data();
+    const std::byte* codes = parts_.tensors[0]->bytes.data();
     for (int64_t c = 0; c < in(); ++c) {
       const int64_t i = row * in() + c;
       const auto pair = static_cast<uint32_t>(codes[i / 2]);
-      y[c] = blocks_.map[i % 2 == 0 ? pair >> 4 : pair & 15] * blocks_.scales[static_cast<size_t>(i / blocks_.size)];
-      if (!std::isfinite(y[c])) Fail("{}, row {}, column {}: got {}, expected finite weights", where_, row, c, y[c]);
+      y[c] = parts_.map[i % 2 == 0 ? pair >> 4 : pair & 15] * parts_.scales[static_cast<size_t>(i / parts_.block)];
+      if (!std::isfinite(y[c]))
+        Fail("{}, row {}, column {}: got {}, expected finite weights", parts_.where, row, c, y[c]);
     }
   }
-  std::string scheme() const override { return scheme_; }
-  int64_t bytes() const override { return BytesOf(tensors_); }
-  void Release() const override { files_.Release(*tensors_[0]); }
+  std::string scheme() const override { return parts_.scheme; }
+  int64_t bytes() const override { return BytesOf(parts_.tensors); }
+  void Release() const override { files_.Release(*parts_.tensors[0]); }
 
  private:
-  std::string scheme_, where_;
-  Blocks blocks_;
-  std::vector<const TensorView*> tensors_;  // the codes first
+  FourBitParts parts_;
   const CheckpointFiles& files_;
 };
 
@@ -75,7 +69,7 @@ class FourBitMatrix : public ForeignMatrix {
 class FourBitReader {
  public:
   FourBitReader(const std::string& module, const std::string& type, ModuleTensors& tensors)
-      : module_(module), type_(type), tensors_(tensors), where_(tensors.Where(module + ".weight")) {}
+      : module_(module), type_(type), tensors_(tensors), parts_{.where = tensors.Where(module + ".weight")} {}
 
   std::unique_ptr<const ForeignMatrix> Read() {
     const TensorView& codes = Part("weight", DType::kU8);
@@ -88,15 +82,13 @@ class FourBitReader {
     ReadScales(keys);
     keys.Ignore("dtype nested_dtype");
     keys.RefuseOthers();
-    return std::make_unique<FourBitMatrix>(out_, in_, Formatted("bitsandbytes {}/block{}", type_, blocks_.size), where_,
-                                           std::move(blocks_), std::move(parts_), tensors_.files());
+    parts_.scheme = Formatted("bitsandbytes {}/block{}", type_, parts_.block);
+    return std::make_unique<FourBitMatrix>(std::move(parts_), tensors_.files());
   }
 
  private:
   const TensorView& Part(const std::string& part, DType type) {
-    const TensorView& tensor = tensors_.Take(module_, part, {type});
-    parts_.push_back(&tensor);
-    return tensor;
+    return *parts_.tensors.emplace_back(&tensors_.Take(module_, part, {type}));
   }
   std::vector<float> Values(const char* part, int64_t count) {
     const TensorView& tensor = Part(part, DType::kF32);
@@ -106,22 +98,22 @@ class FourBitReader {
 
   void ReadShape(SchemeKeys& keys, const TensorView& codes) {
     const int64_t size = std::ssize(codes.bytes);
-    const std::array<int64_t, 2> shape = keys.Two("shape", 2 * size, "two positive integers");
-    out_ = shape[0], in_ = shape[1];
-    if (out_ > 2 * size / in_ || (out_ * in_ + 1) / 2 != size)
-      Fail("{}: got {} bytes, expected half of [{}, {}]", where_, size, out_, in_);
+    const auto [out, in] = keys.Two("shape", 2 * size, "two positive integers");
+    if (out > 2 * size / in || (out * in + 1) / 2 != size)
+      Fail("{}: got {} bytes, expected half of [{}, {}]", parts_.where, size, out, in);
+    parts_.out = out, parts_.in = in;
   }
 
   void ReadScales(SchemeKeys& keys) {
-    blocks_.size = keys.Integer("blocksize", 1, int64_t{1} << 20);
-    const int64_t count = (out_ * in_ - 1) / blocks_.size + 1;
-    blocks_.map = Values("weight.quant_map", 16);
+    parts_.block = keys.Integer("blocksize", 1, int64_t{1} << 20);
+    const int64_t count = (parts_.out * parts_.in - 1) / parts_.block + 1;
+    parts_.map = Values("weight.quant_map", 16);
     const TensorView& absmax = tensors_.Take(module_, "weight.absmax", {DType::kF32, DType::kU8});
     if (absmax.dtype == DType::kF32) {
-      blocks_.scales = Values("weight.absmax", count);
+      parts_.scales = Values("weight.absmax", count);
       return;
     }
-    parts_.push_back(&absmax);
+    parts_.tensors.push_back(&absmax);
     tensors_.Require(absmax, {count}, "as the blocks of the matrix have it");
     const int64_t size = keys.Integer("nested_blocksize", 1, int64_t{1} << 20);
     const Json* offset = keys.Find("nested_offset");
@@ -131,17 +123,14 @@ class FourBitReader {
     const std::vector<float> map = Values("weight.nested_quant_map", 256);
     const std::vector<float> scales = Values("weight.nested_absmax", (count - 1) / size + 1);
     for (int64_t b = 0; b < count; ++b)
-      blocks_.scales.push_back(map[static_cast<size_t>(absmax.bytes[b])] * scales[static_cast<size_t>(b / size)] +
-                               added);
+      parts_.scales.push_back(map[static_cast<size_t>(absmax.bytes[b])] * scales[static_cast<size_t>(b / size)] +
+                              added);
   }
 
   const std::string& module_;
   const std::string& type_;
   ModuleTensors& tensors_;
-  std::string where_;
-  int64_t out_ = 0, in_ = 0;
-  Blocks blocks_;
-  std::vector<const TensorView*> parts_;
+  FourBitParts parts_;
 };
 
 }  // namespace
