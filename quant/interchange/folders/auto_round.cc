@@ -32,10 +32,7 @@ void RequireWeightsOnly(SchemeKeys& keys) {
 SettingsOfModule ReadExtraSettings(SchemeKeys& keys, const GptqSettings& all) {
   std::map<std::string, std::optional<GptqSettings>> named;
   std::vector<std::pair<NamePattern, std::optional<GptqSettings>>> rules;
-  const Json none = Json::object(), *const found = keys.Find("extra_config");
-  const Json& extra = found == nullptr ? none : *found;
-  if (!extra.is_object()) keys.Wrong("extra_config", "an object of modules");
-  for (const auto& [key, value] : extra.items()) {
+  for (const auto& [key, value] : keys.Object("extra_config", "an object of modules").items()) {
     SchemeKeys own(value, Formatted("{}: extra_config: '{}'", keys.where(), key));
     std::optional<GptqSettings> settings;
     if (own.Integer("bits", 2, 32, all.bits) < 16) {

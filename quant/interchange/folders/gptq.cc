@@ -11,8 +11,13 @@
 namespace tare {
 namespace {
 
-constexpr int64_t kMostInGroup = int64_t{1} << 31;  // of a group; no matrix has as many
 constexpr std::array<int, 4> kBits{2, 3, 4, 8};
+
+int64_t ReadGroupSize(SchemeKeys& keys, const char* key, int64_t otherwise) {
+  const int64_t columns = keys.Integer(key, -1, int64_t{1} << 31, otherwise);  // no matrix has as many
+  if (columns == 0) keys.Wrong(key, "-1 or a positive number");
+  return columns;
+}
 
 std::string GptqScheme(const GptqSettings& s) {
   return s.group < 0 ? Formatted("{} int{}/channel", s.tool, s.bits)
@@ -67,10 +72,7 @@ GroupedParts GptqParts(const std::string& module, const GptqSettings& s, ModuleT
 // `dynamic`: patterns of modules, the first that matches counts; "-:" before one leaves its modules as they are.
 SettingsOfModule ReadDynamic(SchemeKeys& keys, const GptqSettings& all) {
   std::vector<std::pair<NamePattern, std::optional<GptqSettings>>> rules;
-  const Json none = Json::object(), *const found = keys.Find("dynamic");
-  const Json& dynamic = found == nullptr ? none : *found;
-  if (!dynamic.is_object()) keys.Wrong("dynamic", "an object of patterns");
-  for (const auto& [key, value] : dynamic.items()) {
+  for (const auto& [key, value] : keys.Object("dynamic", "an object of patterns").items()) {
     const std::string place = Formatted("{}: dynamic: '{}'", keys.where(), key);
     const bool leaves = key.starts_with("-:"), marked = leaves || key.starts_with("+:");
     auto& [pattern, settings] =
@@ -195,8 +197,7 @@ PackedCodes ZeroCodes(PackedCodes packed, StoredZeros stored) {
 GptqSettings ReadGptqSettings(SchemeKeys& keys, GptqSettings settings) {
   settings.bits = static_cast<int>(keys.Integer("bits", 2, 8, settings.bits));
   if (!std::ranges::contains(kBits, settings.bits)) keys.Wrong("bits", "2, 3, 4 or 8");
-  settings.group = keys.Integer("group_size", -1, kMostInGroup, settings.group);
-  if (settings.group == 0) keys.Wrong("group_size", "-1 or a positive number");
+  settings.group = ReadGroupSize(keys, "group_size", settings.group);
   settings.symmetric = keys.Flag("sym", settings.symmetric);
   settings.ordered = keys.Flag("desc_act", settings.ordered);
   return settings;
@@ -271,8 +272,7 @@ ForeignModel ReadAwq(SchemeKeys& keys, ModuleTensors& tensors) {
   keys.Only("w_bit", {"4"});
   if (!keys.Has("bits") && !keys.Has("w_bit")) keys.Integer("bits", 4, 4);  // says that it is missing
   const char* group = keys.Has("q_group_size") ? "q_group_size" : "group_size";
-  all.group = keys.Integer(group, -1, int64_t{1} << 31, 128);
-  if (all.group == 0) keys.Wrong(group, "-1 or a positive number");
+  all.group = ReadGroupSize(keys, group, 128);
   all.symmetric = !keys.Flag("zero_point", !keys.Flag("sym", false));
   for (const char* key : {"version", "format", "checkpoint_format"}) keys.Only(key, {"\"gemm\"", "\"GEMM\""});
   keys.Only("backend", {"\"autoawq\""});

@@ -53,12 +53,7 @@ bool Flatten(const Json& value, std::vector<std::string>& texts) {
 
 constexpr const char* kKey = "quantization_config";
 
-struct Method {
-  std::string_view name;
-  ForeignModel (*read)(SchemeKeys& keys, ModuleTensors& tensors);
-};
-
-constexpr Method kMethods[] = {
+constexpr std::pair<std::string_view, MethodReader*> kMethods[] = {
     {"gptq", ReadGptq},
     {"awq", ReadAwq},
     {"auto-round", ReadAutoRound},
@@ -86,12 +81,12 @@ constexpr Place kSettingsPlaces[] = {
 };
 
 // What decides how codes are read, under the names that the places have for it.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kDeciding{{{"bits", "w_bit"},
-                                                                                  {"group_size", "q_group_size"},
-                                                                                  {"sym", "sym"},
-                                                                                  {"zero_point", "zero_point"},
-                                                                                  {"checkpoint_format", "format"},
-                                                                                  {"quant_method", "method"}}};
+constexpr std::pair<const char*, const char*> kDeciding[] = {{"bits", "w_bit"},
+                                                             {"group_size", "q_group_size"},
+                                                             {"sym", "sym"},
+                                                             {"zero_point", "zero_point"},
+                                                             {"checkpoint_format", "format"},
+                                                             {"quant_method", "method"}};
 
 const Json* MemberOf(const Json& json, const char* key) {
   const auto found = json.is_object() ? json.find(key) : json.end();
@@ -108,8 +103,8 @@ struct Settings {
 void RequireSame(const Settings& a, const Settings& b) {
   for (const auto& [name, other] : kDeciding) {
     const auto value = [&](const Settings& s) {
-      const Json* const found = MemberOf(s.json, name.data());
-      return found != nullptr ? found : MemberOf(s.json, other.data());
+      const Json* const found = MemberOf(s.json, name);
+      return found != nullptr ? found : MemberOf(s.json, other);
     };
     const Json *x = value(a), *y = value(b);
     if (x != nullptr && y != nullptr && *x != *y)
@@ -138,10 +133,6 @@ Settings SettingsIn(const Json& config, const std::filesystem::path& folder, con
     if (all.place == nullptr) all = std::move(here);
   }
   return all;
-}
-
-std::string TypeList(std::initializer_list<DType> types) {
-  return Listed(types, " or ", [](DType type) { return Name(type); });
 }
 
 }  // namespace
@@ -193,6 +184,13 @@ const Json& SchemeKeys::Get(std::string_view key) {
 
 void SchemeKeys::Wrong(std::string_view key, std::string_view expected) const {
   Fail("{}: {}: got {}, expected {}", where_, key, Shown(object_.at(std::string(key))), expected);
+}
+
+const Json& SchemeKeys::Object(std::string_view key, std::string_view expected) {
+  static const Json none = Json::object();
+  const Json* const value = Find(key);
+  if (value != nullptr && !value->is_object()) Wrong(key, expected);
+  return value == nullptr ? none : *value;
 }
 
 int64_t SchemeKeys::Integer(std::string_view key, int64_t least, int64_t most, std::optional<int64_t> otherwise) {
@@ -283,7 +281,8 @@ const TensorView& ModuleTensors::Take(const std::string& module, std::string_vie
   if (tensor == nullptr)
     Fail("{}: missing, beside other parts of '{}'; try downloading the checkpoint again", Where(name), module);
   if (!std::ranges::contains(types, tensor->dtype))
-    Fail("{}: got dtype {}, expected {}", Where(name), Name(tensor->dtype), TypeList(types));
+    Fail("{}: got dtype {}, expected {}", Where(name), Name(tensor->dtype),
+         Listed(types, " or ", [](DType type) { return Name(type); }));
   if (tensor->elements() == 0)
     Fail("{}: got shape {}, expected at least one element", Where(name), ShapeText(tensor->shape));
   taken_.insert(name);
@@ -373,8 +372,8 @@ ForeignModel ReadForeignModel(const std::string& config, const std::filesystem::
   if (producer != nullptr && MemberOf(*producer, "name") != nullptr && (*producer)["name"] == "modelopt")
     otherwise = "modelopt";
   const std::string method = keys.Text(key, otherwise);
-  for (const Method& known : kMethods) {
-    if (method == known.name) return known.read(keys, tensors);
+  for (const auto& [name, read] : kMethods) {
+    if (method == name) return read(keys, tensors);
   }
   keys.Wrong(
       key, "gptq, awq, auto-round, compressed-tensors, fp8, modelopt, bitsandbytes or mxfp4: others are not supported");

@@ -55,6 +55,8 @@ class SchemeKeys {
   const Json* Find(std::string_view key);  // null if it is missing or null
   bool Has(std::string_view key) { return Find(key) != nullptr; }
   bool SaysNull(std::string_view key) const;  // null, and not missing
+  // An object of what `expected` says; an empty one for a key that is missing or null.
+  const Json& Object(std::string_view key, std::string_view expected);
   int64_t Integer(std::string_view key, int64_t least, int64_t most, std::optional<int64_t> otherwise = {});
   bool Flag(std::string_view key, bool otherwise);
   std::string Text(std::string_view key, const std::optional<std::string>& otherwise = {});
@@ -138,14 +140,9 @@ int64_t BytesOf(const std::vector<const TensorView*>& tensors);
 ForeignModel ReadForeignModel(const std::string& config, const std::filesystem::path& folder, ModuleTensors& tensors);
 
 // The reader of each method, in a source of its name; AWQ's is in gptq.cc, those of floats in floats.cc.
-ForeignModel ReadGptq(SchemeKeys& keys, ModuleTensors& tensors);
-ForeignModel ReadAwq(SchemeKeys& keys, ModuleTensors& tensors);
-ForeignModel ReadAutoRound(SchemeKeys& keys, ModuleTensors& tensors);
-ForeignModel ReadCompressedTensors(SchemeKeys& keys, ModuleTensors& tensors);
-ForeignModel ReadFp8(SchemeKeys& keys, ModuleTensors& tensors);
-ForeignModel ReadModelOpt(SchemeKeys& keys, ModuleTensors& tensors);
-ForeignModel ReadBitsAndBytes(SchemeKeys& keys, ModuleTensors& tensors);
-ForeignModel ReadMxfp4(SchemeKeys& keys, ModuleTensors& tensors);
+using MethodReader = ForeignModel(SchemeKeys& keys, ModuleTensors& tensors);
+MethodReader ReadGptq, ReadAwq, ReadAutoRound, ReadCompressedTensors, ReadFp8, ReadModelOpt, ReadBitsAndBytes,
+    ReadMxfp4;
 ForeignModel ReadMlx(SchemeKeys& keys, const Json& object, ModuleTensors& tensors);
 
 // A folder's tensors and matrices (folder_checkpoint.cc).
