@@ -335,10 +335,9 @@ ForeignModel ReadCompressedTensors(SchemeKeys& keys, ModuleTensors& tensors) {
   return ReadScaledModules(
       [&](const std::string& module) -> const CompressedGroup& {
         if (const CompressedGroup* group = config.GroupOf(module)) return *group;
-        Fail("{}: got codes, but no target of {}: config_groups has '{}'", tensors.Where(module), config.where(),
-             module);
+        Fail("{}: got codes, but no target of {}: config_groups has '{}'", tensors.Where(module), keys.where(), module);
       },
-      {.where = config.where(), .dense = config.dense(), .caches = config.caches()}, tensors);
+      config.layout(), tensors);
 }
 
 }  // namespace tare

@@ -40,6 +40,19 @@ struct CompressedGroup {
   std::string name = {};  // in config_groups
 };
 
+// Other tools store the same codes and scales under other names (floats.cc).
+struct ModuleLayout {
+  enum class Second { kDivides, kMultiplies };  // what the second scale of NVFP4 does to the first, in f32
+
+  std::string where;  // of the configuration
+  std::string tool = "compressed-tensors";
+  std::string float4 = "weight_packed", scale = "weight_scale", second_scale = "weight_global_scale";
+  Second second = Second::kDivides;
+  // Whether 3, 5, 6 and 7 bits are packed without gaps, as from 0.18 on; nullopt if the file names no version.
+  std::optional<bool> dense;
+  std::optional<CompressedArguments> caches;  // how they are meant to be rounded, if they are
+};
+
 class CompressedConfig {
  public:
   explicit CompressedConfig(SchemeKeys& keys);
@@ -47,11 +60,7 @@ class CompressedConfig {
   // The group of a module; null if none has it. Throws Error, naming the entry, if the module is on the list of those
   // that are left as they are.
   const CompressedGroup* GroupOf(const std::string& module) const;
-  // Whether 3, 5, 6 and 7 bits are packed without gaps, as from 0.18 on; nullopt if the file names no version.
-  std::optional<bool> dense() const { return dense_; }
-  // How caches are meant to be rounded, if they are.
-  const std::optional<CompressedArguments>& caches() const { return caches_; }
-  const std::string& where() const { return where_; }
+  const ModuleLayout& layout() const { return layout_; }
 
  private:
   struct Target {
@@ -64,11 +73,9 @@ class CompressedConfig {
   void ReadGroups(SchemeKeys& keys);
   void ReadVersion(SchemeKeys& keys);
 
-  std::string where_;
+  ModuleLayout layout_;
   std::vector<CompressedGroup> groups_;
   std::vector<Target> targets_, ignored_;  // targets_ in the order in which they count
-  std::optional<bool> dense_;
-  std::optional<CompressedArguments> caches_;
 };
 
 // "group32", "channel", "block128x128", as schemes are shown.
@@ -89,19 +96,7 @@ class InputPlan {
   bool static_ = false, lacks_scales_ = false, differs_ = false;
 };
 
-// ---- Modules of the formats that compressed_tensors.cc lists. Other tools store the same codes and scales under other
-// names (floats.cc), which a layout gives.
-
-struct ModuleLayout {
-  enum class Second { kDivides, kMultiplies };  // what the second scale of NVFP4 does to the first, in f32
-
-  std::string where;  // of the configuration
-  std::string tool = "compressed-tensors";
-  std::string float4 = "weight_packed", scale = "weight_scale", second_scale = "weight_global_scale";
-  Second second = Second::kDivides;
-  std::optional<bool> dense;                  // CompressedConfig::dense
-  std::optional<CompressedArguments> caches;  // how they are meant to be rounded
-};
+// ---- Modules of the formats that compressed_tensors.cc lists
 
 // The group of each module that has codes.
 using GroupOfModule = std::function<const CompressedGroup&(const std::string& module)>;

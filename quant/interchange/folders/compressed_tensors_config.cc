@@ -91,19 +91,19 @@ CompressedConfig::Target CompressedConfig::ParseTarget(const std::string& text, 
   return {.text = text, .pattern = NamePattern(std::string_view(text).substr(3), where)};
 }
 
-CompressedConfig::CompressedConfig(SchemeKeys& keys) : where_(keys.where()) {
+CompressedConfig::CompressedConfig(SchemeKeys& keys) : layout_{.where = keys.where()} {
   keys.Only("quantization_status", {"\"compressed\"", "\"frozen\""});  // both have scales and codes
   keys.Only("transform_config", {"{}"});
   if (const Json* sparsity = keys.Find("sparsity_config"); sparsity != nullptr && !sparsity->empty()) {
-    SchemeKeys own(*sparsity, where_ + ": sparsity_config");
+    SchemeKeys own(*sparsity, keys.where() + ": sparsity_config");
     own.Text("format");
     own.Only("format", {"\"dense\""});  // all values are stored, whatever share of them is 0
   }
   if (const Json* caches = keys.Find("kv_cache_scheme"); caches != nullptr && !caches->empty())
-    caches_ = ReadArguments(*caches, where_ + ": kv_cache_scheme");
+    layout_.caches = ReadArguments(*caches, keys.where() + ": kv_cache_scheme");
   ReadVersion(keys);
   ReadGroups(keys);
-  for (const std::string& text : keys.Texts("ignore")) ignored_.push_back(ParseTarget(text, where_ + ": ignore"));
+  for (const std::string& text : keys.Texts("ignore")) ignored_.push_back(ParseTarget(text, keys.where() + ": ignore"));
   keys.Ignore("global_compression_ratio run_compressed");
   keys.RefuseOthers();
 }
@@ -116,17 +116,17 @@ void CompressedConfig::ReadVersion(SchemeKeys& keys) {
   const std::optional<int> major = ParseNumber<int>(std::string_view(version).substr(0, dot));
   const std::optional<int> minor = ParseNumber<int>(rest.substr(0, rest.find_first_not_of("0123456789")));
   if (dot == version.npos || !major || !minor) keys.Wrong("version", "numbers with points between");
-  dense_ = std::pair(*major, *minor) >= std::pair(0, 18);
+  layout_.dense = std::pair(*major, *minor) >= std::pair(0, 18);
 }
 
 void CompressedConfig::ReadGroups(SchemeKeys& keys) {
   const std::string format = keys.Text("format");
   const Json* groups = keys.Find("config_groups");
   if (groups == nullptr || !groups->is_object() || groups->empty())
-    Fail("{}: config_groups: got {}, expected an object of groups", where_,
+    Fail("{}: config_groups: got {}, expected an object of groups", keys.where(),
          groups == nullptr ? "none" : groups->type_name());
   for (const auto& [name, object] : groups->items()) {
-    SchemeKeys own(object, Formatted("{}: config_groups: {}", where_, name));
+    SchemeKeys own(object, Formatted("{}: config_groups: {}", keys.where(), name));
     CompressedGroup group{.format = own.Text("format", format), .weights = {}, .inputs = {}, .name = name};
     if (group.format != format && format != "mixed-precision")
       own.Wrong("format", Formatted("{}, as the whole has it", format));
@@ -154,7 +154,7 @@ const CompressedGroup* CompressedConfig::GroupOf(const std::string& module) cons
     if (named(target) || target.text == type)
       Fail(
           "{}: ignore: got '{}', which leaves '{}' as it is, but the file has codes of it; try the checkpoint's source",
-          where_, target.text, module);
+          layout_.where, target.text, module);
   }
   for (const Target& target : targets_) {
     if (named(target)) return &groups_[target.group];

@@ -46,7 +46,7 @@ TEST(CompressedConfig, NamesComeBeforePatternsBeforeClasses) {
   EXPECT_EQ(config.GroupOf("layers.1.down_proj")->name, "layers.1.down_proj");
   EXPECT_EQ(config.GroupOf("layers.12.down_proj")->name, "re:.*down_proj");  // before re:.*layers, by the alphabet
   EXPECT_EQ(config.GroupOf("model.embed_tokens")->name, "Embedding");
-  EXPECT_EQ(config.dense(), false);
+  EXPECT_EQ(config.layout().dense, false);
 }
 
 TEST(CompressedConfig, ModulesWithoutAGroup) {
