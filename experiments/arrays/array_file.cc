@@ -38,18 +38,10 @@ std::unique_ptr<ArrayFile> OpenHdf5(const std::filesystem::path& path) {
   });
 }
 
-// A value of type From at `from`, wherever it is aligned.
-template <typename From>
-From At(const std::byte* from) {
-  From value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-
 template <typename From, typename Convert>
 void ReadAs(const std::byte* from, int64_t stride, int64_t count, float* out, const Convert& convert) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(From));
-  for (int64_t i = 0; i < count; ++i) out[i] = convert(At<From>(from + i * stride * kBytes));
+  for (int64_t i = 0; i < count; ++i) out[i] = convert(Load<From>(from + i * stride * kBytes));
 }
 
 bool IsReadable(DType dtype) {
@@ -88,48 +80,32 @@ bool IsInteger(DType dtype) { return Name(dtype).starts_with('I') || Name(dtype)
 void ArrayValues::Read(int64_t first, int64_t stride, int64_t count, float* out) const {
   const std::byte* const from = bytes_.data() + first * (Bits(dtype_) / 8);
   const auto plain = [](auto value) { return static_cast<float>(value); };
-  switch (dtype_) {
-    case DType::kF32:
-      if (stride != 1) return ReadAs<float>(from, stride, count, out, plain);
-      std::memcpy(out, from, static_cast<size_t>(count) * sizeof(float));
-      return;
-    case DType::kF64:
-      return ReadAs<double>(from, stride, count, out, [&](double value) {
-        const auto narrow = static_cast<float>(value);
-        if (std::isfinite(value) && !std::isfinite(narrow))
-          Fail("{}: got {}, expected what f32 can hold, at most 3.4e38; try scaling the array", where_, value);
-        return narrow;
-      });
-    case DType::kU64:
-      return ReadAs<uint64_t>(from, stride, count, out, plain);
-    case DType::kF16:
-      return ReadAs<uint16_t>(from, stride, count, out, FloatFromF16);
-    case DType::kBF16:
-      return ReadAs<uint16_t>(from, stride, count, out, FloatFromBf16);
-    default:
-      for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(Integer(first + i * stride));
-  }
+  using enum DType;
+  if (dtype_ == kF32 && stride == 1)
+    return static_cast<void>(std::memcpy(out, from, sizeof(float) * static_cast<size_t>(count)));
+  if (dtype_ == kF32) return ReadAs<float>(from, stride, count, out, plain);
+  if (dtype_ == kU64) return ReadAs<uint64_t>(from, stride, count, out, plain);
+  if (dtype_ == kF16) return ReadAs<uint16_t>(from, stride, count, out, FloatFromF16);
+  if (dtype_ == kBF16) return ReadAs<uint16_t>(from, stride, count, out, FloatFromBf16);
+  if (dtype_ == kF64)
+    return ReadAs<double>(from, stride, count, out, [&](double value) {
+      const auto narrow = static_cast<float>(value);
+      if (std::isfinite(value) && !std::isfinite(narrow))
+        Fail("{}: got {}, expected what f32 can hold, at most 3.4e38; try scaling the array", where_, value);
+      return narrow;
+    });
+  for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(Integer(first + i * stride));
 }
 
 int64_t ArrayValues::Integer(int64_t index) const {
   const std::byte* const from = bytes_.data() + index * (Bits(dtype_) / 8);
-  switch (dtype_) {
-    case DType::kI8:
-      return At<int8_t>(from);
-    case DType::kI16:
-      return At<int16_t>(from);
-    case DType::kU16:
-      return At<uint16_t>(from);
-    case DType::kI32:
-      return At<int32_t>(from);
-    case DType::kU32:
-      return At<uint32_t>(from);
-    case DType::kI64:
-    case DType::kU64:
-      return At<int64_t>(from);
-    default:
-      return At<uint8_t>(from);
-  }
+  using enum DType;
+  if (dtype_ == kI8) return Load<int8_t>(from);
+  if (dtype_ == kI16) return Load<int16_t>(from);
+  if (dtype_ == kU16) return Load<uint16_t>(from);
+  if (dtype_ == kI32) return Load<int32_t>(from);
+  if (dtype_ == kU32) return Load<uint32_t>(from);
+  return dtype_ == kI64 || dtype_ == kU64 ? Load<int64_t>(from) : Load<uint8_t>(from);
 }
 
 std::unique_ptr<ArrayFile> ArrayFile::Open(const std::filesystem::path& path) {

@@ -214,14 +214,10 @@ void QuantizedCheckpoint::ReadRotation(const std::string& codes, const std::stri
 template <typename T>
 const T* QuantizedCheckpoint::ReadValues(const std::string& path, const std::string& where,
                                          const std::vector<int64_t>& shape, const char* what) const {
-  constexpr DType kType = std::is_same_v<T, float> ? DType::kF32 : sizeof(T) == 2 ? DType::kU16 : DType::kU8;
+  constexpr const char* kType = sizeof(T) == 4 ? "f32" : sizeof(T) == 2 ? "u16" : "u8";
   if (!file_.Has(path)) Fail("{}: got no {}, expected '{}'; try making the file again", where, what, path);
-  if (file_.Type(path) != kType || file_.Shape(path) != shape)
-    Fail("{}: got {} of another shape or type, expected {} {}", where, what,
-         std::is_same_v<T, float> ? "f32"
-         : sizeof(T) == 2         ? "u16"
-                                  : "u8",
-         ShapeText(shape));
+  if (file_.Type(path) != DTypeOf<T>() || file_.Shape(path) != shape)
+    Fail("{}: got {} of another shape or type, expected {} {}", where, what, kType, ShapeText(shape));
   const auto* values = reinterpret_cast<const T*>(file_.Bytes(path).data());
   if (reinterpret_cast<uintptr_t>(values) % alignof(T) != 0)
     Fail("{}: its {} are not aligned in the file; try making it again", where, what);

@@ -20,7 +20,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <set>
 
 #include "quant/base/integers.h"
@@ -115,12 +114,7 @@ class ModuleReader {
   void ReadShape(const TensorView& codes) {
     const TensorView& shape = Part("weight_shape", {DType::kI64, DType::kI32});
     tensors_.Require(shape, {2}, "rows and columns");
-    for (size_t i = 0; i < 2; ++i) {
-      int64_t size = 0;
-      const size_t width = static_cast<size_t>(Bits(shape.dtype)) / 8;  // little-endian; a negative i32 is too large
-      std::memcpy(&size, shape.bytes.data() + i * width, width);
-      (i == 0 ? parts_.out : parts_.in) = size;
-    }
+    parts_.out = IntegerAt(shape, 0), parts_.in = IntegerAt(shape, 1);
     constexpr int64_t kMost = int64_t{1} << 40;
     if (parts_.out != codes.shape[0] || parts_.in < 1 || parts_.in > kMost)
       Fail("{}: got [{}, {}], expected {} rows and a positive number of columns", tensors_.Where(shape.name),

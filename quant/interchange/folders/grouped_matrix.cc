@@ -36,15 +36,10 @@ void Transpose(std::array<uint64_t, 8>& words) {
 
 float ElementAt(const TensorView& tensor, int64_t i) {
   const std::byte* at = tensor.bytes.data() + i * (Bits(tensor.dtype) / 8);
-  switch (tensor.dtype) {
-    case DType::kF8E4M3:
-      return StoredValues(Format::kFp8E4M3)[static_cast<size_t>(*at)];
-    case DType::kF8E8M0:
-    case DType::kU8:
-      return ScaleValues(ScaleType::kE8M0Floor)[static_cast<size_t>(*at)];
-    default:
-      return FloatAt(tensor.dtype, at);
-  }
+  if (tensor.dtype == DType::kF8E4M3) return StoredValues(Format::kFp8E4M3)[static_cast<size_t>(*at)];
+  if (tensor.dtype == DType::kF8E8M0 || tensor.dtype == DType::kU8)
+    return ScaleValues(ScaleType::kE8M0Floor)[static_cast<size_t>(*at)];
+  return FloatAt(tensor.dtype, at);
 }
 
 // The largest magnitude. Throws Error for NaN and infinities.
@@ -296,15 +291,17 @@ std::string Because(const GroupedParts& parts) {
   return Formatted("{} [{}, {}] is {} in quantization_config", parts.name, parts.out, parts.in, parts.scheme);
 }
 
+int64_t IntegerAt(const TensorView& tensor, size_t i) {
+  const std::byte* const all = tensor.bytes.data();
+  return tensor.dtype == DType::kI64 ? Load<int64_t>(all + 8 * i) : Load<int32_t>(all + 4 * i);
+}
+
 std::vector<int32_t> GroupsOfColumns(const GroupedParts& parts, const TensorView& g_idx, int64_t least,
                                      const ModuleTensors& tensors) {
   tensors.Require(g_idx, {parts.in}, Because(parts));
   std::vector<int32_t> group_of(static_cast<size_t>(parts.in));
-  const size_t width = static_cast<size_t>(Bits(g_idx.dtype)) / 8;
   for (size_t c = 0; c < group_of.size(); ++c) {
-    int64_t group = 0;
-    std::memcpy(&group, g_idx.bytes.data() + c * width, width);
-    if (width == 4) group = static_cast<int32_t>(group);
+    const int64_t group = IntegerAt(g_idx, c);
     if (group < least || group >= parts.groups)
       Fail("{}, index {}: got group {}, expected 0 to {}", tensors.Where(g_idx.name), c, group, parts.groups - 1);
     group_of[c] = static_cast<int32_t>(group);

@@ -102,6 +102,8 @@ std::optional<GroupedIntegers> IntegersIn(const GroupedParts& parts);
 
 // Why its tensors must have the shapes that they have, for messages.
 std::string Because(const GroupedParts& parts);
+// Value i of a tensor of I32 or I64.
+int64_t IntegerAt(const TensorView& tensor, size_t i);
 // The group of each column, as i32 or i64. Throws Error for one below `least` or without a scale.
 std::vector<int32_t> GroupsOfColumns(const GroupedParts& parts, const TensorView& g_idx, int64_t least,
                                      const ModuleTensors& tensors);
