@@ -87,11 +87,6 @@ class Folder {
   std::deque<AlignedBuffer<std::byte>> joined_;
 };
 
-bool SameKind(const QuantizedMatrix& a, const QuantizedMatrix& b) {
-  return a.format == b.format && a.in == b.in && a.group == b.group && a.of_tensor == b.of_tensor &&
-         a.rotation == b.rotation && (a.scale_codes == nullptr) == (b.scale_codes == nullptr);
-}
-
 }  // namespace
 
 std::vector<std::string> ExportedFiles() {
@@ -201,7 +196,12 @@ TensorView JoinedTensor(const FusedTensor& fused, std::span<const TensorView> pa
 }
 
 std::optional<QuantizedMatrixBuffer> JoinedMatrix(std::span<const QuantizedMatrix* const> parts) {
-  const bool alike = std::ranges::all_of(parts, [&](const auto* part) { return SameKind(*part, *parts.front()); });
+  const QuantizedMatrix& first = *parts.front();
+  const bool alike = std::ranges::all_of(parts, [&](const QuantizedMatrix* m) {
+    return m->format == first.format && m->in == first.in && m->group == first.group &&
+           m->of_tensor == first.of_tensor && m->rotation == first.rotation &&
+           (m->scale_codes == nullptr) == (first.scale_codes == nullptr);
+  });
   return alike ? std::optional<QuantizedMatrixBuffer>(parts) : std::nullopt;
 }
 

@@ -62,13 +62,6 @@ bool HasPickle(const fs::path& folder) {
                              [](const fs::directory_entry& entry) { return HasPickleName(entry.path()); });
 }
 
-[[noreturn]] void FailWithoutWeights(const fs::path& folder) {
-  Fail("{}: has neither {} nor {}; {}", folder.string(), kSingle, kIndex,
-       HasPickle(folder) ? "pickle checkpoints (*.bin, *.pt) are not supported; try converting it with "
-                           "save_pretrained(folder, safe_serialization=True)"
-                         : "try downloading the checkpoint again");
-}
-
 // A shard must be in the checkpoint's own folder.
 void CheckShardName(const std::string& name, const std::string& where) {
   const bool plain =
@@ -131,7 +124,11 @@ std::vector<Safetensors> OpenFiles(const fs::path& folder) {
   if (!fs::is_directory(folder, error))
     Fail("{}: {}; expected a checkpoint's folder", folder.string(), IsThere(folder) ? "got a file" : "no such folder");
   const bool single = IsThere(folder / kSingle), index = IsThere(folder / kIndex);
-  if (!single && !index) FailWithoutWeights(folder);
+  if (!single && !index)
+    Fail("{}: has neither {} nor {}; {}", folder.string(), kSingle, kIndex,
+         HasPickle(folder) ? "pickle checkpoints (*.bin, *.pt) are not supported; try converting it with "
+                             "save_pretrained(folder, safe_serialization=True)"
+                           : "try downloading the checkpoint again");
   if (single && index)
     Fail("{}: has both {} and {}; try removing the index and its shards, or the single file, whichever is older",
          folder.string(), kSingle, kIndex);
@@ -150,8 +147,7 @@ std::vector<Safetensors> OpenFiles(const fs::path& folder) {
 
 std::optional<TensorNamesFile> TensorNamesFile::In(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kName;
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return std::nullopt;
+  if (!IsThere(path)) return std::nullopt;
   TensorNamesFile file;
   file.where_ = path.string();
   const nlohmann::json json = ReadJson(path);

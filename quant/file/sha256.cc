@@ -92,11 +92,6 @@ void Remember(const MappedFile& file, const std::string& hash) {
   }
 }
 
-std::string SchemaIn(const Json& object) {
-  const auto found = object.find("schema");
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 // Damage of a part leaves the name at the line's beginning or the hash at its end, or a newline in the hash.
 bool SaysWhose(const std::string& line, std::string_view schema) {
   const bool is_end =
@@ -181,7 +176,7 @@ RecordLines ReadRecords(const std::filesystem::path& path, const RecordKind& kin
   for (std::string& line : ReadLines(path)) {
     ++number;
     Json object = ObjectWithHash(line);
-    bool known = object.is_object() && SchemaIn(object) == kind.schema && kind.is_record(object);
+    bool known = object.is_object() && object.value("schema", Json()) == kind.schema && kind.is_record(object);
     if (object.is_null()) {
       object = ParsedLine(line);
       known = object.is_object() && !object.contains("sha256") && kind.is_older(object);
@@ -198,8 +193,7 @@ RecordLines ReadRecords(const std::filesystem::path& path, const RecordKind& kin
   }
   if (unhashed > 0)
     Notice(Formatted("{}: {} of an earlier version without a hash, taken as {}", path.string(),
-                     unhashed == 1 ? "1 line" : Formatted("{} lines", unhashed),
-                     unhashed == 1 ? "it stands" : "they stand"));
+                     Counted(static_cast<int64_t>(unhashed), "line"), unhashed == 1 ? "it stands" : "they stand"));
   return lines;
 }
 

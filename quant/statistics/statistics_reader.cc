@@ -18,12 +18,10 @@ constexpr int64_t kTop = TopValues::kDefaultCapacity;
 class SiteReader {
  public:
   SiteReader(const Hdf5Reader& file, const std::string& group)
-      : file_(file), group_(group + "/"), rows_(static_cast<int64_t>(Size("layer"))) {}
+      : file_(file), group_(group + "/"), rows_(std::ssize(file.Read<int64_t>(group_ + "layer"))) {}
 
-  int64_t rows() const { return rows_; }
   bool Has(const std::string& name) const { return file_.Has(group_ + name); }
   std::vector<int64_t> Shape(const std::string& name) const { return file_.Shape(group_ + name); }
-  size_t Size(const std::string& name) const { return file_.Read<int64_t>(group_ + name).size(); }
 
   // [rows][shape]
   template <typename T>

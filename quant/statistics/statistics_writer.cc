@@ -111,15 +111,13 @@ class SiteWriter {
 
 // The figures that readers look for first; all of them follow from the other data.
 void WriteFigures(SiteWriter& writer) {
-  writer.Column<uint64_t>("count", [](const SiteKey&, const SiteStatistics& s) { return s.outliers.count(); });
-  writer.Column<float>("absmax", [](const SiteKey&, const SiteStatistics& s) { return s.outliers.absmax(); });
-  writer.Column<double>("mean", [](const SiteKey&, const SiteStatistics& s) { return s.Total().Powers().Mean(); });
-  writer.Column<double>("variance",
-                        [](const SiteKey&, const SiteStatistics& s) { return s.Total().Powers().Variance(); });
-  writer.Column<double>("kurtosis",
-                        [](const SiteKey&, const SiteStatistics& s) { return s.Total().Powers().Kurtosis(); });
+  writer.Column<uint64_t>("count", [](const auto&, const auto& s) { return s.outliers.count(); });
+  writer.Column<float>("absmax", [](const auto&, const auto& s) { return s.outliers.absmax(); });
+  writer.Column<double>("mean", [](const auto&, const auto& s) { return s.Total().Powers().Mean(); });
+  writer.Column<double>("variance", [](const auto&, const auto& s) { return s.Total().Powers().Variance(); });
+  writer.Column<double>("kurtosis", [](const auto&, const auto& s) { return s.Total().Powers().Kurtosis(); });
   for (const auto& [name, q] : kQuantiles) {
-    writer.Column<float>(name, [q](const SiteKey&, const SiteStatistics& s) { return s.outliers.Quantile(q); });
+    writer.Column<float>(name, [q](const auto&, const auto& s) { return s.outliers.Quantile(q); });
   }
 }
 
@@ -140,15 +138,15 @@ void WriteSignalToNoise(Hdf5Writer& file, const StatisticsSet& set, const std::s
 
 void WriteSite(Hdf5Writer& file, const StatisticsSet& set, Site site, const std::string& group, const Rows& rows) {
   SiteWriter writer(file, group, rows);
-  writer.Column<int32_t>("layer", [](const SiteKey& key, const SiteStatistics&) { return key.layer.value_or(-1); });
-  writer.Column<int32_t>("head", [](const SiteKey& key, const SiteStatistics&) { return key.head.value_or(-1); });
-  writer.Column<int32_t>("map", [](const SiteKey& key, const SiteStatistics&) { return key.map.value_or(0); });
+  writer.Column<int32_t>("layer", [](const auto& key, const auto&) { return key.layer.value_or(-1); });
+  writer.Column<int32_t>("head", [](const auto& key, const auto&) { return key.head.value_or(-1); });
+  writer.Column<int32_t>("map", [](const auto& key, const auto&) { return key.map.value_or(0); });
   WriteFigures(writer);
-  writer.Column<uint64_t>("nonfinite", [](const SiteKey&, const SiteStatistics& s) { return s.outliers.nonfinite; });
-  writer.Column<float>("largest", [](const SiteKey&, const SiteStatistics& s) {
+  writer.Column<uint64_t>("nonfinite", [](const auto&, const auto& s) { return s.outliers.nonfinite; });
+  writer.Column<float>("largest", [](const auto&, const auto& s) {
     return s.largest.value_or(std::numeric_limits<float>::quiet_NaN());
   });
-  writer.Column<float>("largest_row_norm", [](const SiteKey&, const SiteStatistics& s) { return s.largest_row_norm; });
+  writer.Column<float>("largest_row_norm", [](const auto&, const auto& s) { return s.largest_row_norm; });
   writer.Tops();
   writer.Histograms();
   writer.Folds<uint64_t>("fold_sequences", [](const Fold& fold) { return fold.sequences; });

@@ -121,12 +121,6 @@ void AddRotaryKeys(const RotaryConfig& rotary, const std::string& prefix, gguf::
   out.Real(scaling + "yarn_beta_slow", rotary.slow_rotations);
 }
 
-void AddExpertKeys(const ModelConfig& c, const std::string& prefix, gguf::MetadataWriter& out) {
-  out.Number(prefix + "expert_count", c.experts);
-  out.Number(prefix + "expert_used_count", c.chosen_experts);
-  out.Number(prefix + "expert_feed_forward_length", c.ffn);
-}
-
 // llama.cpp fixes which layers have a window, except for olmo3.
 void AddWindowKeys(const ModelConfig& c, const std::string& prefix, gguf::MetadataWriter& out) {
   const int window = c.windows.empty() ? 0 : *std::ranges::max_element(c.windows);
@@ -135,13 +129,6 @@ void AddWindowKeys(const ModelConfig& c, const std::string& prefix, gguf::Metada
   std::vector<bool> slides;
   for (const int of_layer : c.windows) slides.push_back(of_layer > 0);
   out.Flags(prefix + "attention.sliding_window_pattern", slides);
-}
-
-void AddGraniteKeys(const ModelConfig& c, const std::string& prefix, gguf::MetadataWriter& out) {
-  out.Real(prefix + "attention.scale", *c.attention_scale);
-  out.Real(prefix + "embedding_scale", c.embedding_scale);
-  out.Real(prefix + "residual_scale", c.residual_scale);
-  out.Real(prefix + "logit_scale", c.logit_divisor);
 }
 
 class FileTensors {
@@ -269,9 +256,18 @@ void AddModelKeys(const ModelConfig& c, const gguf::Architecture& architecture, 
   for (const auto& [key, number] : numbers) out.Number(prefix + key, number);
   out.Real(prefix + "attention.layer_norm_rms_epsilon", c.norm_eps);
   AddRotaryKeys(c.rotary, prefix, out);
-  if (architecture.Has(gguf::kExperts)) AddExpertKeys(c, prefix, out);
+  if (architecture.Has(gguf::kExperts)) {
+    out.Number(prefix + "expert_count", c.experts);
+    out.Number(prefix + "expert_used_count", c.chosen_experts);
+    out.Number(prefix + "expert_feed_forward_length", c.ffn);
+  }
   AddWindowKeys(c, prefix, out);
-  if (c.family == "granite") AddGraniteKeys(c, prefix, out);
+  if (c.family == "granite") {
+    out.Real(prefix + "attention.scale", *c.attention_scale);
+    out.Real(prefix + "embedding_scale", c.embedding_scale);
+    out.Real(prefix + "residual_scale", c.residual_scale);
+    out.Real(prefix + "logit_scale", c.logit_divisor);
+  }
   if (c.logit_cap) out.Real(prefix + "final_logit_softcapping", *c.logit_cap);
   if (c.family == "gemma3_text") out.Real(prefix + "rope.freq_base_swa", c.window_rotary->theta);
 }

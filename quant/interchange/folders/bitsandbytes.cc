@@ -24,16 +24,6 @@ namespace {
 
 constexpr std::string_view kState = "weight.quant_state.bitsandbytes__";
 
-// The f32 values of a small tensor, all finite.
-std::vector<float> FiniteValues(const TensorView& tensor, const std::string& where) {
-  std::vector<float> values(tensor.elements());
-  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i])) Fail("{}, index {}: got {}, expected finite numbers", where, i, values[i]);
-  }
-  return values;
-}
-
 struct FourBitParts {
   std::string where, scheme;
   int64_t out = 0, in = 0, block = 64;
@@ -90,10 +80,16 @@ class FourBitReader {
   const TensorView& Part(const std::string& part, DType type) {
     return *parts_.tensors.emplace_back(&tensors_.Take(module_, part, {type}));
   }
+  // The f32 values of a small tensor, all finite.
   std::vector<float> Values(const char* part, int64_t count) {
     const TensorView& tensor = Part(part, DType::kF32);
     tensors_.Require(tensor, {count}, "as the blocks of the matrix have it");
-    return FiniteValues(tensor, tensors_.Where(tensor.name));
+    std::vector<float> values(tensor.elements());
+    std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+    const auto odd = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+    if (odd != values.end())
+      Fail("{}, index {}: got {}, expected finite numbers", tensors_.Where(tensor.name), odd - values.begin(), *odd);
+    return values;
   }
 
   void ReadShape(SchemeKeys& keys, const TensorView& codes) {

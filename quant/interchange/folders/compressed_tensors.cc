@@ -269,14 +269,6 @@ class ModuleReader {
   GroupedParts parts_;
 };
 
-// A plan's nearest rule for such codes of a cache: the fewest bits that hold them, 8 if none do.
-std::string NearestRule(const CompressedArguments& caches) {
-  constexpr int kCacheBits[] = {2, 3, 4, 6};
-  const auto* bits = std::ranges::lower_bound(kCacheBits, caches.bits);
-  return Formatted("int{}/token{}", bits == std::end(kCacheBits) ? 8 : *bits,
-                   caches.is_float || caches.symmetric ? "" : "+zero");
-}
-
 // Caches are rounded by a plan, not by the file, whose scales of them are no part of the weights.
 void ReadCaches(const std::optional<CompressedArguments>& caches, ModuleTensors& tensors,
                 std::vector<std::string>& notes) {
@@ -284,7 +276,10 @@ void ReadCaches(const std::optional<CompressedArguments>& caches, ModuleTensors&
   for (const char* part : {"k_scale", "v_scale"}) {
     for (const std::string& module : tensors.ModulesWith(part)) tensors.Take(module, part, kFloats);
   }
-  const std::string rule = NearestRule(*caches);
+  constexpr int kCacheBits[] = {2, 3, 4, 6};  // of a plan's nearest rule: the fewest that hold these, 8 if none do
+  const auto* bits = std::ranges::lower_bound(kCacheBits, caches->bits);
+  const std::string rule = Formatted("int{}/token{}", bits == std::end(kCacheBits) ? 8 : *bits,
+                                     caches->is_float || caches->symmetric ? "" : "+zero");
   notes.emplace_back(
       Formatted("caches were meant to be rounded as well, to {} of {} bits; the nearest: --cache cache_k={},cache_v={}",
                 caches->is_float ? "floats" : "integers", caches->bits, rule, rule));

@@ -70,14 +70,6 @@ bool ScalesCanBeHalved(const GroupedParts& parts) {
   return true;
 }
 
-Extent ZerosOf(const GroupedParts& parts) {
-  Extent zeros;
-  for (int64_t row = 0; row < parts.out; ++row) {
-    for (int64_t g = 0; g < parts.groups; ++g) zeros.Add(parts.zero_values[parts.zeros->At(row, g)]);
-  }
-  return zeros;
-}
-
 GroupedIntegers Made(const GroupedParts& parts, Format format, int64_t group, float step, float raised) {
   GroupedIntegers made{.form = {format, group}, .step = step, .raised = raised, .order = OrderOf(parts)};
   for (size_t code = 0; code < ValuesOfCodes(parts).size(); ++code)
@@ -104,7 +96,10 @@ std::optional<GroupedIntegers> IntegersIn(const GroupedParts& parts) {
   }
   if (!parts.zeros) return made(NarrowestFormat(codes.least, codes.most, kSigned), 0.0f);
   if (step != 1.0f) return std::nullopt;
-  const Extent zeros = ZerosOf(parts);
+  Extent zeros;
+  for (int64_t row = 0; row < parts.out; ++row) {
+    for (int64_t g = 0; g < parts.groups; ++g) zeros.Add(parts.zero_values[parts.zeros->At(row, g)]);
+  }
   if (zeros.least == zeros.most) {  // symmetric
     if (const auto format = NarrowestFormat(codes.least - zeros.least, codes.most - zeros.least, kSigned))
       return made(format, -zeros.least);

@@ -65,11 +65,6 @@ float WidestOf(const PackedCodes& codes, const std::array<float, 256>& values) {
   return widest;
 }
 
-uint64_t NextNumber() {
-  static std::atomic<uint64_t> last = 0;
-  return ++last;
-}
-
 bool AreConsecutive(const PackedCodes& codes, const std::array<float, 256>& values) {
   for (size_t code = 1; code < size_t{1} << codes.bits; ++code) {
     if (values[code] != values[0] + static_cast<float>(code)) return false;
@@ -80,7 +75,7 @@ bool AreConsecutive(const PackedCodes& codes, const std::array<float, 256>& valu
 class GroupedMatrix : public ForeignMatrix {
  public:
   GroupedMatrix(GroupedParts parts, const CheckpointFiles& files)
-      : ForeignMatrix(parts.out, parts.in), number_(NextNumber()), parts_(std::move(parts)), files_(files) {
+      : ForeignMatrix(parts.out, parts.in), number_(++last_number_), parts_(std::move(parts)), files_(files) {
     float most = WidestOf(parts_.codes, parts_.values);
     if (parts_.zeros) most += WidestOf(*parts_.zeros, parts_.zero_values);
     most *= LargestOf(parts_.scales, parts_.where);
@@ -174,6 +169,7 @@ class GroupedMatrix : public ForeignMatrix {
     }
   }
 
+  static inline std::atomic<uint64_t> last_number_ = 0;
   const uint64_t number_;  // of this matrix, in this process
   GroupedParts parts_;
   const CheckpointFiles& files_;

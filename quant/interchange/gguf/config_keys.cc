@@ -68,13 +68,6 @@ Json NumbersOf(const std::vector<float>& values) {
   return numbers;
 }
 
-Json LongRopeOf(const Tensor& by_short, const Tensor& by_long, int64_t pairs, ArchitectureKeys& keys) {
-  return {{"rope_type", "longrope"},
-          {"short_factor", NumbersOf(DivisorsOf(by_short, pairs, keys.where()))},
-          {"long_factor", NumbersOf(DivisorsOf(by_long, pairs, keys.where()))},
-          {"attention_factor", keys.Real("rope.scaling.attn_factor").value_or(1)}};
-}
-
 // The scaling by keys alone; null if not scaled.
 Json ScalingByKeys(const Architecture& a, ArchitectureKeys& keys) {
   const std::string type(keys.Text("rope.scaling.type").value_or("linear"));
@@ -89,14 +82,6 @@ Json ScalingByKeys(const Architecture& a, ArchitectureKeys& keys) {
          keys.Name("rope.scaling.type"), Shown(type), a.family == "phi3" ? ", or longrope" : "");
   if (type == "linear" && factor != 1 && factor != 0) return {{"rope_type", "linear"}, {"factor", factor}};
   return {};
-}
-
-// Waves per token of each frequency.
-std::vector<double> WavesPerToken(size_t count, double theta) {
-  std::vector<double> waves;
-  for (size_t i = 0; i < count; ++i)
-    waves.push_back(std::pow(theta, -static_cast<double>(i) / static_cast<double>(count)) / (2 * std::numbers::pi));
-  return waves;
 }
 
 double DivisorFor(const RotaryFactors& r, double waves) {
@@ -194,7 +179,9 @@ void AddExperts(const Architecture& a, ArchitectureKeys& keys, Json& config) {
 
 std::optional<RotaryFactors> FindRotaryFactors(std::span<const float> divisors, double theta) {
   if (divisors.empty() || !(theta > 1)) return std::nullopt;
-  const std::vector<double> waves = WavesPerToken(divisors.size(), theta);
+  std::vector<double> waves;  // per token, of each frequency
+  for (double i = 0, count = static_cast<double>(divisors.size()); i < count; ++i)
+    waves.push_back(std::pow(theta, -i / count) / (2 * std::numbers::pi));
   const double factor = *std::ranges::max_element(divisors);
   if (!std::isfinite(factor) || !(factor > 1)) return std::nullopt;
   const RotaryFactors usual{.factor = factor};  // of Llama 3.1, 3.2 and 3.3
@@ -229,7 +216,10 @@ void AddRotary(const Architecture& a, std::span<const Tensor> tensors, Architect
       Fail("{}: tensor '{}': got one of longrope's two lists, expected {} and {}", keys.where(),
            (by_long != nullptr ? by_long : by_short)->name, kShort, kLong);
     config["original_max_position_embeddings"] = keys.Need("rope.scaling.original_context_length");
-    scaling = LongRopeOf(*by_short, *by_long, pairs, keys);
+    scaling = {{"rope_type", "longrope"},
+               {"short_factor", NumbersOf(DivisorsOf(*by_short, pairs, keys.where()))},
+               {"long_factor", NumbersOf(DivisorsOf(*by_long, pairs, keys.where()))},
+               {"attention_factor", keys.Real("rope.scaling.attn_factor").value_or(1)}};
   }
   if (divisors != nullptr) scaling = Llama3Of(*divisors, pairs, theta, keys.where());
   if (scaling.is_null() && a.family == "gpt_oss") scaling = {{"rope_type", "default"}};  // whose config.json means yarn

@@ -3,6 +3,7 @@
 #include "quant/interchange/gguf/vocabulary.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "quant/base/message.h"
 #include "quant/file/piece_model.h"
@@ -10,18 +11,12 @@
 namespace tare::gguf {
 namespace {
 
-// Tokens in the order of their ids.
-struct TokenList {
-  std::vector<std::string> texts;
-  std::vector<float> scores;
-  std::vector<int32_t> kinds;
-
-  void Add(std::string text, float score, int kind) {
-    texts.push_back(std::move(text));
-    scores.push_back(score);
-    kinds.push_back(kind);
-  }
+struct NewToken {
+  std::string text;
+  float score = 0;
+  int32_t kind = kUnused;
 };
+using TokenList = std::vector<NewToken>;  // in the order of their ids
 
 using Parsed = nlohmann::json;  // whose objects find their members fast
 
@@ -33,9 +28,9 @@ Parsed MemberOrNull(const Parsed& json, const char* key) {
 std::string TokenizerKey(std::string_view name) { return "tokenizer.ggml." + std::string(name); }
 
 void PadTo(int64_t tokens, TokenList& list, const std::string& where) {
-  if (std::ssize(list.texts) > tokens)
-    Fail("{}: got {} tokens, expected at most the {} rows of the embedding", where, list.texts.size(), tokens);
-  while (std::ssize(list.texts) < tokens) list.Add(Formatted("[PAD{}]", list.texts.size()), 0, kUnused);
+  if (std::ssize(list) > tokens)
+    Fail("{}: got {} tokens, expected at most the {} rows of the embedding", where, list.size(), tokens);
+  while (std::ssize(list) < tokens) list.push_back({Formatted("[PAD{}]", list.size())});
 }
 
 // As llama.cpp's converter takes them: no text merges into one of them (its score), the unknown piece stays, and one
@@ -43,17 +38,15 @@ void PadTo(int64_t tokens, TokenList& list, const std::string& where) {
 void AddFolderTokens(const std::vector<FolderToken>& added, TokenList& list) {
   for (const FolderToken& token : added) {
     const auto at = static_cast<size_t>(token.id);
-    if (at >= list.texts.size()) continue;
-    const int kind = list.kinds[at] == kUnknown ? kUnknown : token.special ? kControl : kUserDefined;
-    if (list.texts[at] == token.text && list.kinds[at] == kind) continue;
-    list.texts[at] = token.text;
-    list.scores[at] = -1000;
-    list.kinds[at] = kind;
+    if (at >= list.size()) continue;
+    const int kind = list[at].kind == kUnknown ? kUnknown : token.special ? kControl : kUserDefined;
+    if (list[at].text != token.text || list[at].kind != kind) list[at] = {token.text, -1000, kind};
   }
 }
 
 void RequireOnce(const TokenList& list, const std::string& where) {
-  std::vector<std::string_view> texts(list.texts.begin(), list.texts.end());
+  std::vector<std::string_view> texts;
+  for (const NewToken& token : list) texts.push_back(token.text);
   std::ranges::sort(texts);
   const auto twice = std::ranges::adjacent_find(texts);
   if (twice != texts.end())
@@ -63,27 +56,29 @@ void RequireOnce(const TokenList& list, const std::string& where) {
 // llama.cpp looks for a user's own tokens in the text as it is, before spaces become U+2581.
 void SpellUserDefined(TokenList& tokens) {
   constexpr std::string_view kSpace = "\u2581";
-  for (size_t i = 0; i < tokens.texts.size(); ++i) {
-    if (tokens.kinds[i] != kUserDefined) continue;
-    std::string& text = tokens.texts[i];
+  for (auto& [text, score, kind] : tokens) {
+    if (kind != kUserDefined) continue;
     for (size_t at = text.find(kSpace); at != text.npos; at = text.find(kSpace, at))
       text.replace(at, kSpace.size(), " ");
   }
 }
 
 void AddTokens(const TokenList& tokens, std::string_view model, std::string_view pre, MetadataWriter& out) {
-  if (const auto unused = std::ranges::count(tokens.kinds, kUnused); unused > 0)
+  if (const auto unused = std::ranges::count(tokens, kUnused, &NewToken::kind); unused > 0)
     Notice(Formatted("{}: the embedding has {} rows without a token of the tokenizer; they become unused tokens",
                      out.where(), unused));
+  const auto each = [&](auto member) {
+    return tokens | std::views::transform(member) | std::ranges::to<std::vector>();
+  };
   out.Text(TokenizerKey("model"), model);
   out.Text(TokenizerKey("pre"), pre);
-  out.Texts(TokenizerKey("tokens"), tokens.texts);
-  if (model == "llama") out.Reals(TokenizerKey("scores"), tokens.scores);
-  out.Integers(TokenizerKey("token_type"), tokens.kinds);
+  out.Texts(TokenizerKey("tokens"), each(&NewToken::text));
+  if (model == "llama") out.Reals(TokenizerKey("scores"), each(&NewToken::score));
+  out.Integers(TokenizerKey("token_type"), each(&NewToken::kind));
 }
 
 void AddId(std::string_view key, int64_t id, const TokenList& tokens, MetadataWriter& out) {
-  if (id >= 0 && id < std::ssize(tokens.texts)) out.Number(TokenizerKey(key), id);
+  if (id >= 0 && id < std::ssize(tokens)) out.Number(TokenizerKey(key), id);
 }
 
 // Ids that end a text; the model's own `end` where there are none.
@@ -107,7 +102,8 @@ void AddSentencePiece(std::string_view bytes, const Parsed& json, const Vocabula
   refuse(!file.escapes_spaces || file.space_is_suffix, "spaces after words, or as they are", "U+2581 before words");
   refuse(!use.after.empty(), "tokens after a text", "none");
   TokenList tokens;
-  for (const PieceModel::Piece& piece : file.pieces) tokens.Add(std::string(piece.text), piece.score, piece.kind);
+  for (const PieceModel::Piece& piece : file.pieces)
+    tokens.push_back({std::string(piece.text), piece.score, piece.kind});
   PadTo(use.tokens, tokens, where);
   for (const Parsed& token : MemberOrNull(json, "added_tokens")) {
     const Parsed id = MemberOrNull(token, "id"), text = MemberOrNull(token, "content");
@@ -142,11 +138,6 @@ bool SameStep(const Parsed& theirs, const Json& ours) {
   return WithoutOffsets(theirs) == WithoutOffsets(Parsed::parse(ours.dump()));
 }
 
-bool IsByteLevel(const Parsed& tokenizer) {
-  return MemberOrNull(MemberOrNull(tokenizer, "model"), "type") == "BPE" &&
-         MemberOrNull(tokenizer, "pre_tokenizer").dump().contains("ByteLevel");
-}
-
 const Cutting& CuttingLike(const Parsed& tokenizer, const std::string& where) {
   const bool whole = MemberOrNull(tokenizer["model"], "ignore_merges") == true;
   for (const Cutting& cutting : kCuttings) {
@@ -172,8 +163,7 @@ TokenList BytePairs(const Parsed& tokenizer, const VocabularyUse& use, const std
   if (!vocabulary.is_object()) Fail("{}: model: vocab: got none, expected the tokens and their ids", where);
   for (const auto& [text, id] : vocabulary.items()) {
     const auto at = static_cast<size_t>(IdIn(id, tokens, where + ": vocab"));
-    list.texts[at] = text;
-    list.kinds[at] = kNormal;
+    list[at] = {text, 0, kNormal};
   }
   for (const Parsed& added : MemberOrNull(tokenizer, "added_tokens")) {
     const auto at = static_cast<size_t>(IdIn(MemberOrNull(added, "id"), tokens, where + ": added_tokens"));
@@ -182,8 +172,7 @@ TokenList BytePairs(const Parsed& tokenizer, const VocabularyUse& use, const std
         Fail("{}: added_tokens: got {} for id {}, expected false; a GGUF file cannot hold it", where, key, at);
     }
     if (!MemberOrNull(added, "content").is_string()) Fail("{}: added_tokens: got no content for id {}", where, at);
-    list.texts[at] = added["content"].get<std::string>();
-    list.kinds[at] = MemberOrNull(added, "special") == true ? kControl : kUserDefined;
+    list[at] = {added["content"], 0, MemberOrNull(added, "special") == true ? kControl : kUserDefined};
   }
   AddFolderTokens(use.added, list);
   RequireOnce(list, where);
@@ -240,7 +229,8 @@ bool AddVocabulary(const std::function<std::optional<std::string>(const std::str
     Fail("{}: got {} tokens before a text and {} after it, expected at most one of each; a GGUF file cannot hold them",
          out.where(), use.before.size(), use.after.size());
   const Parsed tokenizer = json ? ParseJson(*json, out.where() + ": tokenizer.json") : Parsed();
-  if (json && IsByteLevel(tokenizer)) {
+  if (MemberOrNull(MemberOrNull(tokenizer, "model"), "type") == "BPE" &&
+      MemberOrNull(tokenizer, "pre_tokenizer").dump().contains("ByteLevel")) {
     AddBytePairs(tokenizer, use, out);
   } else if (model) {
     AddSentencePiece(*model, tokenizer, use, out);
