@@ -87,16 +87,20 @@ std::string Translated(const Architecture& a, std::string_view name, std::string
   return "";
 }
 
-// PREFIX, a layer's number, a dot, a name.
-struct LayerTensorName {
-  std::string_view layer, name;
-};
-std::optional<LayerTensorName> InLayer(std::string_view name, std::string_view prefix) {
+// A name of one side by the other's: PREFIX, a layer's number, a dot, a name within a layer; or one outside layers.
+std::string Renamed(const Architecture& a, std::string_view name, std::string_view NamePair::* from,
+                    std::string_view NamePair::* to) {
+  constexpr NamePair kPrefix{"blk.", "model.layers."};
+  const auto outside = std::ranges::find(kOutsideLayers, name, from);
+  if (outside != std::end(kOutsideLayers)) return std::string((*outside).*to);
+  const std::string_view prefix = kPrefix.*from;
   const size_t dot = name.find('.', prefix.size());
-  if (!name.starts_with(prefix) || dot == name.npos) return std::nullopt;
-  const LayerTensorName parts{name.substr(prefix.size(), dot - prefix.size()), name.substr(dot + 1)};
-  const auto number = ParseNumber<uint32_t>(parts.layer);
-  return number && Formatted("{}", *number) == parts.layer ? std::optional(parts) : std::nullopt;
+  if (!name.starts_with(prefix) || dot == name.npos) return "";
+  const std::string_view layer = name.substr(prefix.size(), dot - prefix.size());
+  const auto number = ParseNumber<uint32_t>(layer);
+  if (!number || Formatted("{}", *number) != layer) return "";
+  const std::string translated = Translated(a, name.substr(dot + 1), from, to);
+  return translated.empty() ? "" : Formatted("{}{}.{}", kPrefix.*to, layer, translated);
 }
 
 std::string ListOf(std::string_view Architecture::* member) {
@@ -238,19 +242,11 @@ std::string ArchitecturesText() { return ListOf(&Architecture::name); }
 std::string FamiliesText() { return ListOf(&Architecture::family); }
 
 std::string CheckpointName(const Architecture& a, std::string_view name) {
-  const auto outside = std::ranges::find(kOutsideLayers, name, &NamePair::theirs);
-  if (outside != std::end(kOutsideLayers)) return std::string(outside->ours);
-  const std::optional<LayerTensorName> parts = InLayer(name, "blk.");
-  const std::string ours = parts ? Translated(a, parts->name, &NamePair::theirs, &NamePair::ours) : "";
-  return ours.empty() ? "" : Formatted("model.layers.{}.{}", parts->layer, ours);
+  return Renamed(a, name, &NamePair::theirs, &NamePair::ours);
 }
 
 std::string FileName(const Architecture& a, std::string_view name) {
-  const auto outside = std::ranges::find(kOutsideLayers, name, &NamePair::ours);
-  if (outside != std::end(kOutsideLayers)) return std::string(outside->theirs);
-  const std::optional<LayerTensorName> parts = InLayer(name, "model.layers.");
-  const std::string theirs = parts ? Translated(a, parts->name, &NamePair::ours, &NamePair::theirs) : "";
-  return theirs.empty() ? "" : Formatted("blk.{}.{}", parts->layer, theirs);
+  return Renamed(a, name, &NamePair::ours, &NamePair::theirs);
 }
 
 int64_t RowOfNeighbours(int64_t row, int64_t width) {
