@@ -44,12 +44,6 @@ void ReadAs(const std::byte* from, int64_t stride, int64_t count, float* out, co
   for (int64_t i = 0; i < count; ++i) out[i] = convert(Load<From>(from + i * stride * kBytes));
 }
 
-bool IsReadable(DType dtype) {
-  using enum DType;
-  constexpr DType kReadable[] = {kBool, kU8, kI8, kI16, kU16, kF16, kBF16, kI32, kU32, kF32, kF64, kI64, kU64};
-  return std::ranges::find(kReadable, dtype) != std::end(kReadable);
-}
-
 constexpr int64_t kBlock = 4096;         // 16 KiB: stays in the first cache
 constexpr size_t kLanes = 4, kWord = 2;  // values in a word
 using Lanes = std::array<uint64_t, kLanes>;
@@ -120,7 +114,9 @@ std::unique_ptr<ArrayFile> ArrayFile::Open(const std::filesystem::path& path) {
 const ArrayInfo* ArrayFile::Find(std::string_view name) const { return FindIn(arrays_, name, &ArrayInfo::name); }
 
 ArrayValues ArrayFile::Values(const ArrayInfo& array, std::optional<RowRange> rows) const {
-  if (!IsReadable(array.dtype))
+  using enum DType;
+  constexpr DType kReadable[] = {kBool, kU8, kI8, kI16, kU16, kF16, kBF16, kI32, kU32, kF32, kF64, kI64, kU64};
+  if (!std::ranges::contains(kReadable, array.dtype))
     Fail("{}: {}: got type {}, expected f16, bf16, f32, f64, integers or booleans; try converting it", path_.string(),
          array.name, Name(array.dtype));
   ArrayValues values = load_(array, rows);

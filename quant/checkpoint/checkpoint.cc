@@ -69,12 +69,6 @@ bool IsText(const fs::path& path) {
       path.string(), HintFor(path));
 }
 
-// Whether the first bytes are not HDF5's, and they or the name show another kind. HDF5's own reader reports damage.
-bool IsForeign(const fs::path& path) {
-  if (BeginsWith(path, "\x89HDF\r\n\x1a\n")) return false;
-  return path.extension() == ".safetensors" || HasPickleName(path) || IsText(path);
-}
-
 bool IsGgufFile(const fs::path& path) {
   return IsFile(path) && (path.extension() == ".gguf" || BeginsWith(path, "GGUF"));
 }
@@ -83,7 +77,10 @@ bool IsGgufFile(const fs::path& path) {
 bool IsQuantizedFile(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return false;
-  if (!IsFile(path) || IsForeign(path)) RefuseModel(path);
+  // HDF5's own reader reports damage.
+  if (!IsFile(path) || (!BeginsWith(path, "\x89HDF\r\n\x1a\n") &&
+                        (path.extension() == ".safetensors" || HasPickleName(path) || IsText(path))))
+    RefuseModel(path);
   return true;
 }
 

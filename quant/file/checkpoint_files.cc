@@ -62,13 +62,6 @@ bool HasPickle(const fs::path& folder) {
                              [](const fs::directory_entry& entry) { return HasPickleName(entry.path()); });
 }
 
-// A shard must be in the checkpoint's own folder.
-void CheckShardName(const std::string& name, const std::string& where) {
-  const bool plain =
-      !name.empty() && name.find_first_of(std::string_view("/\\\0", 3)) == name.npos && name.find("..") == name.npos;
-  if (!plain) Fail("{}: expected shards named without '/' and '..', got '{}'", where, name);
-}
-
 // tensor -> shard
 std::map<std::string, std::string> ReadIndex(const fs::path& path) {
   const nlohmann::json index = ReadJson(path);
@@ -78,8 +71,9 @@ std::map<std::string, std::string> ReadIndex(const fs::path& path) {
   for (const auto& [tensor, shard] : index["weight_map"].items()) {
     if (!shard.is_string())
       Fail("{}: weight_map: '{}': got {}, expected a file name", path.string(), tensor, shard.type_name());
-    CheckShardName(shard.get<std::string>(), path.string());
-    shards.emplace(tensor, shard.get<std::string>());
+    const std::string& name = shards[tensor] = shard;  // in the checkpoint's own folder
+    if (name.empty() || name.find_first_of(std::string_view("/\\\0", 3)) != name.npos || name.contains(".."))
+      Fail("{}: expected shards named without '/' and '..', got '{}'", path.string(), name);
   }
   return shards;
 }

@@ -140,8 +140,6 @@ Around ParseClsSep(const Json& json, const std::string& where) {
   return {{IdOf(Get<Json>(json, "cls", where), where)}, {IdOf(Get<Json>(json, "sep", where), where)}};
 }
 
-Around ParseByteLevelProcessor(const Json&, const std::string&) { return {}; }  // changes offsets alone
-
 }  // namespace
 
 std::optional<std::string> FolderTokens::Named(const std::string& name) const {
@@ -284,7 +282,8 @@ Around ParsePostProcessor(const nlohmann::json& json, const std::string& where) 
   static const Table<Around> table{{"TemplateProcessing", ParseTemplate},
                                    {"RobertaProcessing", ParseClsSep},
                                    {"BertProcessing", ParseClsSep},
-                                   {"ByteLevel", ParseByteLevelProcessor}};
+                                   // It changes offsets alone.
+                                   {"ByteLevel", [](const Json&, const std::string&) { return Around(); }}};
   Around all;
   ForEachStep(json, where, "processors", [&](const Json& step) {
     const Around around = StepOf(step, where, table);

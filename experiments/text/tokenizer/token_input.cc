@@ -70,8 +70,7 @@ constexpr const char* kName = "input_ids";
   if (arrays.size() > kShown) found += Formatted(" and {} more", arrays.size() - kShown);
   Fail(
       "{}: no such array in the file: got {}, expected the token ids under that name; is the file damaged, or the "
-      "wrong "
-      "one?",
+      "wrong one?",
       where, found);
 }
 

@@ -111,11 +111,6 @@ struct ModelOptConfig {
       own.RefuseOthers();
     }
   }
-
-  const CompressedGroup* Of(const std::string& module) const {
-    const auto found = by_module.find(module);
-    return found == by_module.end() ? all : found->second;
-  }
 };
 
 // ---- quant_method mxfp4: gpt-oss as OpenAI publishes it. Of a layer's experts, for X in gate_up_proj and down_proj,
@@ -194,7 +189,8 @@ ForeignModel ReadModelOpt(SchemeKeys& keys, ModuleTensors& tensors) {
   return ReadScaledModules(
       [&](const std::string& module) -> const CompressedGroup& {
         left.RequireCodes(module, keys.where(), tensors);
-        if (const CompressedGroup* group = config.Of(module)) return *group;
+        const auto own = config.by_module.find(module);
+        if (const CompressedGroup* group = own == config.by_module.end() ? config.all : own->second) return *group;
         Fail("{}: got codes, but {} gives '{}' no quant_algo", tensors.Where(module), keys.where(), module);
       },
       {.where = keys.where(),

@@ -20,8 +20,7 @@ bool PutF16Of(const float* x, uint8_t* b) { return PutHalf(*x, b); }
 
 bool PutBF16Of(const float* x, uint8_t* b) {
   const uint16_t bits = Bf16FromFloat(*x);
-  b[0] = static_cast<uint8_t>(bits);
-  b[1] = static_cast<uint8_t>(bits >> 8);
+  std::memcpy(b, &bits, sizeof bits);
   return std::isfinite(FloatFromBf16(bits));
 }
 
