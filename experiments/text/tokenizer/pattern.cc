@@ -94,37 +94,29 @@ std::string Message(int error) {
 }  // namespace
 
 struct Pattern::Code {
-  explicit Code(pcre2_code* compiled)
-      : code(compiled),
-        data(pcre2_match_data_create(1, nullptr)),
-        context(pcre2_match_context_create(nullptr)),
-        stack(pcre2_jit_stack_create(32 << 10, kStackBytes, nullptr)) {
-    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without it the same, slower
-    pcre2_jit_stack_assign(context, nullptr, stack);
+  template <typename T>
+  using Freed = std::unique_ptr<T, void (*)(T*)>;
+
+  explicit Code(pcre2_code* compiled) : code(compiled, pcre2_code_free) {
+    pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);  // without it the same, slower
+    pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
   }
-  Code(const Code&) = delete;
   // What pcre2_match says of the text from `at` on, within the budget of steps, of which it takes.
   int Match(std::string_view text, size_t at, int64_t* budget) const {
     for (uint32_t limit = kFirstLimit;; limit *= kLimitGrowth) {
-      pcre2_set_match_limit(context, limit);
-      const int got = pcre2_match(code, reinterpret_cast<const unsigned char*>(text.data()), text.size(), at,
-                                  PCRE2_NO_UTF_CHECK, data, context);
+      pcre2_set_match_limit(context.get(), limit);
+      const int got = pcre2_match(code.get(), reinterpret_cast<const unsigned char*>(text.data()), text.size(), at,
+                                  PCRE2_NO_UTF_CHECK, data.get(), context.get());
       if (got != PCRE2_ERROR_MATCHLIMIT) return got;
       *budget -= limit;
       if (*budget < 0 || limit > std::numeric_limits<uint32_t>::max() / kLimitGrowth) return got;
     }
   }
-  ~Code() {
-    pcre2_jit_stack_free(stack);
-    pcre2_match_context_free(context);
-    pcre2_match_data_free(data);
-    pcre2_code_free(code);
-  }
 
-  pcre2_code* code;
-  pcre2_match_data* data;
-  pcre2_match_context* context;
-  pcre2_jit_stack* stack;
+  Freed<pcre2_code> code;
+  Freed<pcre2_match_data> data{pcre2_match_data_create(1, nullptr), pcre2_match_data_free};
+  Freed<pcre2_match_context> context{pcre2_match_context_create(nullptr), pcre2_match_context_free};
+  Freed<pcre2_jit_stack> stack{pcre2_jit_stack_create(32 << 10, kStackBytes, nullptr), pcre2_jit_stack_free};
 };
 
 Pattern Pattern::Parse(const nlohmann::json& json, const std::string& where) {
@@ -170,7 +162,7 @@ void Pattern::ForEachPart(std::string_view text, const PartVisitor& visit) const
     for (size_t at = 0; !literal_.empty() && (at = text.find(literal_, at)) != text.npos; at += literal_.size())
       match(at, at + literal_.size());
   } else {
-    const size_t* const found = pcre2_get_ovector_pointer(code_->data);
+    const size_t* const found = pcre2_get_ovector_pointer(code_->data.get());
     int64_t budget = kStepsOfAnyText + kStepsPerByte * static_cast<int64_t>(text.size());
     for (size_t at = 0; at <= text.size();) {
       const int got = code_->Match(text, at, &budget);

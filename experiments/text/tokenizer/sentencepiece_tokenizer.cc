@@ -174,9 +174,7 @@ std::vector<int32_t> SentencePieceTokenizer::Encode(std::string_view text) const
     EncodePart(After(), space + std::string(segment.text), &ids);
   };
   for (const pipeline::AddedTokens::Segment& raw : added_.Split(text)) {
-    for (const auto& part : raw.id ? std::vector{raw} : added_.SplitNormalized(raw.text)) {
-      add(part);
-    }
+    for (const auto& part : raw.id ? std::vector{raw} : added_.SplitNormalized(raw.text)) add(part);
   }
   return ids;
 }

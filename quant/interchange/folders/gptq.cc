@@ -268,8 +268,7 @@ void ReadAwqMatrices(const SettingsOfModule& settings, const std::string& where,
 
 ForeignModel ReadAwq(SchemeKeys& keys, ModuleTensors& tensors) {
   GptqSettings all{.tool = "AWQ"};
-  keys.Only("bits", {"4"});
-  keys.Only("w_bit", {"4"});
+  for (const char* key : {"bits", "w_bit"}) keys.Only(key, {"4"});
   if (!keys.Has("bits") && !keys.Has("w_bit")) keys.Integer("bits", 4, 4);  // says that it is missing
   const char* group = keys.Has("q_group_size") ? "q_group_size" : "group_size";
   all.group = ReadGroupSize(keys, group, 128);

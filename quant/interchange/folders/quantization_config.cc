@@ -20,21 +20,8 @@ constexpr uint32_t kMostHeap = 16 << 10;  // KiB
 
 const unsigned char* Bytes(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
 
-// A match's own memory, and its limits.
-struct Match {
-  Match() {
-    pcre2_set_match_limit(context, kMostSteps);
-    pcre2_set_heap_limit(context, kMostHeap);
-  }
-  ~Match() {
-    pcre2_match_context_free(context);
-    pcre2_match_data_free(data);
-  }
-  Match(const Match&) = delete;
-
-  pcre2_match_data* data = pcre2_match_data_create(1, nullptr);
-  pcre2_match_context* context = pcre2_match_context_create(nullptr);
-};
+template <typename T>
+using Freed = std::unique_ptr<T, void (*)(T*)>;
 
 // At most this much of a value is quoted.
 std::string Shown(const Json& value) {
@@ -144,7 +131,7 @@ NamePattern::NamePattern(std::string_view pattern, std::string where) : where_(s
   size_t at = 0;
   code_.reset(pcre2_compile(Bytes(pattern), pattern.size(), PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C, &error, &at,
                             nullptr),
-              [](pcre2_code* code) { pcre2_code_free(code); });
+              pcre2_code_free);
   if (code_ != nullptr) return;
   unsigned char why[256] = "unknown";
   pcre2_get_error_message(error, why, sizeof why);
@@ -159,8 +146,11 @@ bool NamePattern::MatchesSomewhere(std::string_view name) const { return Matches
 bool NamePattern::Matches(std::string_view name, uint32_t options) const {
   if (name.size() > kLongest)
     Fail("{}: got a name of {} bytes, '{}...', expected at most {}", where_, name.size(), name.substr(0, 60), kLongest);
-  const Match match;
-  const int got = pcre2_match(code_.get(), Bytes(name), name.size(), 0, options, match.data, match.context);
+  const Freed<pcre2_match_data> data(pcre2_match_data_create(1, nullptr), pcre2_match_data_free);
+  const Freed<pcre2_match_context> context(pcre2_match_context_create(nullptr), pcre2_match_context_free);
+  pcre2_set_match_limit(context.get(), kMostSteps);
+  pcre2_set_heap_limit(context.get(), kMostHeap);
+  const int got = pcre2_match(code_.get(), Bytes(name), name.size(), 0, options, data.get(), context.get());
   if (got < 0 && got != PCRE2_ERROR_NOMATCH)
     Fail("{}: the pattern takes too long on the name '{}'; expected a simpler one", where_, name.substr(0, 100));
   return got >= 0;
