@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "quant/base/find_in.h"
 #include "quant/base/message.h"
 
 namespace tare {
@@ -156,13 +157,9 @@ const CompressedGroup* CompressedConfig::GroupOf(const std::string& module) cons
           "{}: ignore: got '{}', which leaves '{}' as it is, but the file has codes of it; try the checkpoint's source",
           layout_.where, target.text, module);
   }
-  for (const Target& target : targets_) {
-    if (named(target)) return &groups_[target.group];
-  }
-  for (const Target& target : targets_) {
-    if (target.text == type) return &groups_[target.group];
-  }
-  return nullptr;
+  const Target* target = FindWhere(targets_, named);
+  if (target == nullptr) target = FindIn(targets_, type, &Target::text);
+  return target == nullptr ? nullptr : &groups_[target->group];
 }
 
 std::string StrategyText(const CompressedArguments& a) {

@@ -75,8 +75,8 @@ constexpr std::pair<const char*, const char*> kDeciding[] = {{"bits", "w_bit"},
                                                              {"checkpoint_format", "format"},
                                                              {"quant_method", "method"}};
 
-const Json* MemberOf(const Json& json, const char* key) {
-  const auto found = json.is_object() ? json.find(key) : json.end();
+const Json* MemberOf(const Json& json, std::string_view key) {
+  const auto found = json.is_object() ? json.find(std::string(key)) : json.end();
   return found == json.end() || found->is_null() ? nullptr : &*found;
 }
 
@@ -162,8 +162,7 @@ SchemeKeys::SchemeKeys(const Json& object, std::string where) : object_(object),
 
 const Json* SchemeKeys::Find(std::string_view key) {
   known_.emplace(key);
-  const auto found = object_.find(std::string(key));
-  return found == object_.end() || found->is_null() ? nullptr : &*found;
+  return MemberOf(object_, key);
 }
 
 const Json& SchemeKeys::Get(std::string_view key) {
