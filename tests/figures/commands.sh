@@ -63,8 +63,8 @@ for model in standard differential; do
   run dump-$model dump $m --input $text --tokens 64 --sites logits,embed,layer_out,final_norm,attn_logits \
     --out "$out/dump-$model.h5"
   i=0
-  for method in rtn hadamard+rtn hadamard:3+rtn smoothquant:0.5+rtn smoothquant+gptq svdquant:16 gptq gptaq gptaq+quantease \
-    qronos rtn+quantease awq awq+gptq signround:50 autoround:20 cayley:5+gptq cayley:5+rtn; do
+  for method in rtn hadamard+rtn hadamard:3+rtn smoothquant:0.5+rtn smoothquant+gptq svdquant:16 gptq gptaq \
+    gptaq+quantease qronos rtn+quantease awq awq+gptq signround:50 autoround:20 cayley:5+gptq cayley:5+rtn; do
     i=$((i + 1))
     run quantize-$model-$i quantize $m --plan weights=int4/channel --method $method $(calibration $method) \
       --out "$out/quantize-$model-$i.h5" --json "$out/quantize-$model-$i.json"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# The KL divergence of each preset, or other plan, in 10^-3 nats, models side by side, after its bits per value of keys and values, or
-# per weight; the second's less the first's with its interval, * significant after Holm; and that difference over pairs
-# of several seeds: from the table.csv of `tare compare` and the pairs.csv, if any, of `tare compare --also`.
+# The KL divergence of each preset, or other plan, in 10^-3 nats, models side by side, after its bits per value of keys
+# and values, or per weight; the second's less the first's with its interval, * significant after Holm; and that
+# difference over pairs of several seeds: from the table.csv of `tare compare` and the pairs.csv, if any, of `tare
+# compare --also`.
 function short(x) { return x == "" ? "" : sprintf("%.3g", x) }
 of("figure") == "kld" && of("plan") != "f32" {
   plan = of("preset") == "" ? of("plan") : of("preset")
@@ -22,6 +23,7 @@ END {
   print "| recipe | bits | " first " | " second " | difference | over five pairs |\n|---|---|---|---|---|---|"
   for (i = 1; i <= count["plan"]; i++) {
     plan = order["plan", i]
-    print "| `" plan "` | " bits[plan] " | " value[plan, first] " | " value[plan, second] " | " between[plan] " | " over[plan] " |"
+    print "| `" plan "` | " bits[plan] " | " value[plan, first] " | " value[plan, second] " | " between[plan] \
+      " | " over[plan] " |"
   }
 }

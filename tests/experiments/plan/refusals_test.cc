@@ -122,5 +122,20 @@ TEST(Refusals, PairsOfOptions) {
                                           "+zero+min", "+zero+p99.9", "+zero+static", "+zero+top1"));
 }
 
+// The common form; resolved_plan_test.cc tests each of them.
+TEST(RuleChecks, RefusalsHaveOneForm) {
+  const Plan plan = Plan::Parse("v[l4]=int8/block64.channel");
+  const Rule& rule = plan.rules().front();
+  EXPECT_EQ(ScaleText(rule), "a scale per block64.channel");
+  EXPECT_THAT(
+      Call([&] { RefuseRule(rule, "this", "that", "the other"); }),
+      testing::ThrowsMessage<Error>("plan rule 'v[l4]=int8/block64.channel': got this, expected that; try the other"));
+  const ModelSites model{.family = "toy", .layers = 2, .maps = 1, .tied_head = false, .heads = {}, .weights = {}};
+  EXPECT_THAT(
+      Call([&] { CheckSelector(rule, Site::kV, model, "--sites 'v[l4]'"); }),
+      testing::ThrowsMessage<Error>("--sites 'v[l4]': got layer 4 of v, expected 0 to 1; try a selector that this toy "
+                                    "model has"));
+}
+
 }  // namespace
 }  // namespace tare::refusals_test

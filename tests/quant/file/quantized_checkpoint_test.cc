@@ -70,7 +70,6 @@ TEST(QuantizedCheckpoint, LowRankBranchesComeBack) {
   for (size_t i = 0; i < down.size(); ++i) down[i] = static_cast<uint16_t>(0xbf00 + i % 128);
   std::vector<float> codes(96), values(96);
   DequantizeRow(matrix.view(), 4, codes.data());
-  const size_t bytes = matrix.view().Bytes();
   matrix.SetBranch(up, down);
   Write(folder / "q.h5", matrix.view());
   const QuantizedCheckpoint file(folder / "q.h5");
@@ -78,7 +77,7 @@ TEST(QuantizedCheckpoint, LowRankBranchesComeBack) {
   ASSERT_EQ(m.branch.rank, 3);
   EXPECT_EQ(std::memcmp(m.branch.up, up.data(), 2 * up.size()), 0);
   EXPECT_EQ(std::memcmp(m.branch.down, down.data(), 2 * down.size()), 0);
-  EXPECT_EQ(m.Bytes(), bytes + 2 * 3 * (5 + 96));
+  EXPECT_EQ(m.Bytes(), RandomQuantized(Format::kInt4, 5, 96, 32, 1).view().Bytes() + 2 * 3 * (5 + 96));
   EXPECT_NO_THROW(file.Verify());
   DequantizeRow(m, 4, values.data());
   for (size_t i = 0; i < 96; ++i) {

@@ -67,7 +67,8 @@ class QuantizeTest(Case):
         self.refuses("x: got shape [9, 64], or gaps, expected row-major [tokens, 128]", linear, x[:, :64].copy())
         self.refuses("x: got float64, expected float32", linear, x.astype(float))
         self.refuses("activations: got 'none'", tare.Linear, weight, activations="none")
-        self.refuses("expected integers in groups of a multiple of 16", tare.Linear, tare.quantize(self.x, "int4/group64+hadamard"))
+        rotated = tare.quantize(self.x, "int4/group64+hadamard")
+        self.refuses("expected integers in groups of a multiple of 16", tare.Linear, rotated)
         x[3, 5] = np.nan
         self.refuses("row 3", linear, x)
 
