@@ -55,8 +55,9 @@ void CheckSize(const MakeArguments& options, const Volume& volume) {
 }
 
 template <typename Question>
-std::vector<Json> OfText(const MakeArguments& options, const Question& question,
+std::vector<Json> OfText(const MakeArguments& options, Question question,
                          std::vector<Json> (*make)(const Question&, const Haystack&, const Tokenizer&)) {
+  if constexpr (requires { question.grid; }) question.grid = options.grid;
   CheckLengths(options);
   const MappedFile file(options.text);
   const Tokenizer tokenizer = Tokenizer::LoadFile(options.model);
@@ -65,15 +66,8 @@ std::vector<Json> OfText(const MakeArguments& options, const Question& question,
 
 std::vector<Json> Needles(const MakeArguments& options) {
   NeedleQuestion question = options.needles;
-  question.grid = options.grid;
   if (!options.templates.empty()) question.templates = LoadNeedleTemplates(options.templates);
   return OfText(options, question, MakeNeedles);
-}
-
-std::vector<Json> Variables(const MakeArguments& options) {
-  VariableQuestion question = options.variables;
-  question.grid = options.grid;
-  return OfText(options, question, MakeVariables);
 }
 
 std::vector<Json> Shots(const MakeArguments& options) {
@@ -149,7 +143,8 @@ void AddShots(CLI::App& command, MakeArguments& options) {
 
 constexpr Maker kMakers[] = {
     {"needles", "hide sentences in prose and ask about one or more of them", AddNeedles, OfDepths, Needles},
-    {"variables", "hide chains of assignments in prose and ask for one", AddVariables, OfDepths, Variables},
+    {"variables", "hide chains of assignments in prose and ask for one", AddVariables, OfDepths,
+     [](const MakeArguments& o) { return OfText(o, o.variables, MakeVariables); }},
     {"shots", "list labelled examples, and one more without its label", AddShots, OfShots, Shots},
     {"copies", "repeat a passage of prose up to a name", AddDepths, OfDepths,
      [](const MakeArguments& o) { return OfText(o, o.grid, MakeCopies); }},
