@@ -187,31 +187,20 @@ struct TokenizeArguments {
 };
 
 // Where the lines go: a text is long, and its pieces take several times its memory.
-class TokenLines {
- public:
-  // The claimed file; none: standard output.
-  explicit TokenLines(std::vector<AtomicFile>& claims) : file_(claims.empty() ? nullptr : &claims.front()) {}
+struct TokenLines {
+  static constexpr size_t kAtOnce = 1 << 16;
+  AtomicFile* file;  // the claimed one; null: standard output
+  std::string waiting = {};
 
   void Write(std::string_view text) {
-    waiting_ += text;
-    if (waiting_.size() >= kAtOnce) Pass();
+    waiting += text;
+    if (waiting.size() >= kAtOnce) Pass();
   }
-  void Commit() {
-    Pass();
-    if (file_ != nullptr) file_->Commit();
-  }
-
- private:
-  static constexpr size_t kAtOnce = 1 << 16;
-
   void Pass() {
     ThrowIfStopped();
-    file_ != nullptr ? file_->Write(waiting_) : PutText(waiting_);
-    waiting_.clear();
+    file != nullptr ? file->Write(waiting) : PutText(waiting);
+    waiting.clear();
   }
-
-  AtomicFile* file_;
-  std::string waiting_;
 };
 
 // The text of JsonText(Json{{"ids", ids}, {"pieces", pieces}}), without the JSON of all of them in memory.
@@ -261,9 +250,10 @@ void WriteLines(const Tokenizer& tokenizer, const TokenizeArguments& options, To
 
 void RunTokenize(const TokenizeArguments& options) {
   std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {{options.out, "\"ids\":["}});
-  TokenLines out(claims);
+  TokenLines out{claims.empty() ? nullptr : &claims.front()};
   WriteLines(Tokenizer::LoadFile(options.model), options, out);
-  out.Commit();
+  out.Pass();
+  if (out.file != nullptr) out.file->Commit();
 }
 
 }  // namespace
