@@ -22,7 +22,7 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
 
 void AddSharedOptions(CLI::App& command, CellsCommand& options) {
   AddOptionsOfTasks(command, options.sweep.windows, options.sweep.answers);
-  options.machine.AddWithHashesTo(command);
+  options.machine.AddTo(command, AddHashAgain);
 }
 
 ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs,

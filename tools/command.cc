@@ -152,19 +152,10 @@ void MachineOptions::AddThreadsTo(CLI::App& command) {
       ->group(kCommon);
 }
 
-void MachineOptions::AddMathTo(CLI::App& command) {
+void MachineOptions::AddTo(CLI::App& command, AddCommand* also) {
   AddThreadsTo(command);
   Add(command, "--math f32|bf16", math, "type of the factors in matrix products")->group(kCommon);
-}
-
-void MachineOptions::AddTo(CLI::App& command) {
-  AddMathTo(command);
-  AddQuiet(command);
-}
-
-void MachineOptions::AddWithHashesTo(CLI::App& command) {
-  AddMathTo(command);
-  AddHashAgain(command);
+  if (also != nullptr) also(command);
   AddQuiet(command);
 }
 

@@ -147,18 +147,15 @@ void AddQuiet(CLI::App& command);
 void AddFresh(CLI::App& command, bool& fresh, const std::string& where);
 void AddHashAgain(CLI::App& command);
 
-// --threads, --math and --quiet, of the group kCommon, and with hashes --hash-again; Apply sets the threads.
+// --threads, --math and --quiet, of the group kCommon, and before the last what `also` adds, as AddHashAgain does; Apply
+// sets the threads.
 struct MachineOptions {
   int threads = 0;
   std::string math = "f32";
 
-  void AddTo(CLI::App& command);
-  void AddWithHashesTo(CLI::App& command);
+  void AddTo(CLI::App& command, AddCommand* also = nullptr);
   void AddThreadsTo(CLI::App& command);
   Math Apply() const;
-
- private:
-  void AddMathTo(CLI::App& command);
 };
 
 // The processor's own name; "unknown" if it has none.

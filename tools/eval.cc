@@ -140,7 +140,7 @@ void AddEval(CLI::App& app) {
       "divergence: what to compare with; longppl: what chooses tokens (default: MODEL, unquantized)");
   Add(command, "--other-tower MODEL", options.task.other_tower,
       "zero_shot, retrieval: the other tower of CLIP (default: the folder beside MODEL)");
-  options.machine.AddWithHashesTo(command);
+  options.machine.AddTo(command, AddHashAgain);
 }
 
 }  // namespace tare

@@ -206,7 +206,7 @@ void AddGenerate(CLI::App& app) {
   Add(command, "--seed N", sampling.seed, "seed of the draws")->capture_default_str();
   Group(command, "Output");
   Add(command, "--json FILE", options.json, "write the results as JSON; -: to standard output, without the text");
-  options.machine.AddWithHashesTo(command);
+  options.machine.AddTo(command, AddHashAgain);
 }
 
 }  // namespace tare

@@ -193,7 +193,7 @@ void AddDump(CLI::App& app) {
   AddPlanAndHow(command, options.plan, options.carrying, options.stats);
   AddWindowOptions(command, options.windows);
   AddStrideOption(command, options.windows);
-  options.machine.AddWithHashesTo(command);
+  options.machine.AddTo(command, AddHashAgain);
 }
 
 }  // namespace tare

@@ -262,7 +262,7 @@ void AddQuantize(CLI::App& app) {
   Add(command, "--format h5|safetensors|compressed-tensors", options.format, "safetensors: a dequantized copy");
   AddFresh(command, options.fresh, "OUT.parts");
   AddJson(command, options.json);
-  options.machine.AddWithHashesTo(command);
+  options.machine.AddTo(command, AddHashAgain);
 }
 
 void AddLevels(CLI::App& app) {

@@ -231,7 +231,7 @@ void AddStats(CLI::App& app) {
   AddPlanOption(command, options.plan,
                 "instead of statistics, what these rules for q, k, v, attn_logits .. cost there");
   AddExecutedFlag(command, options.carrying);
-  options.machine.AddWithHashesTo(command);
+  options.machine.AddTo(command, AddHashAgain);
 }
 
 }  // namespace tare
