@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "experiments/model/plan_run.h"
 #include "experiments/observe/statistics_report.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
