@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost of each part, the most expensive first: sites of `tare sweep --each-site` at the fewest bits, plans of
 // several sites, and parts of `tare attribute`, each alone and, if that was measured, each taken out.
-#include <algorithm>
-#include <cmath>
-
 #include "experiments/report/figures/figures.h"
 #include "quant/base/message.h"
 

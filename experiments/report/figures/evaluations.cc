@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From `tare eval`: loss and divergence by the number of context tokens (--tasks perplexity=TEXT, divergence=TEXT), and
 // needles found, by their depth and the length of the text (--by depth,length).
-#include <algorithm>
-
 #include "experiments/report/figures/figures.h"
 #include "quant/base/message.h"
 
@@ -36,8 +34,7 @@ void AddContexts(const Json& evaluation, const std::string&, const Json& task, F
     figure.table.Add({of, first, last, NumberOrNull(kld), range.at("perplexity_ratio"), range.at("tokens")});
   }
   if (task.at("by_context").empty()) return;
-  const Json& first = task["by_context"].front();
-  const Json& last = task["by_context"].back();
+  const Json &first = task["by_context"].front(), &last = task["by_context"].back();
   const double error = task.contains("kld_stderr") ? NumberAt(task, "kld_stderr") : NAN;
   figure.findings.push_back(
       Formatted("The predictions of {} diverge by {} nats per token: by {:.3g} with {} of context, and by {:.3g} with "

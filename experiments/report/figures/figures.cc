@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/report/figures/figures.h"
 
-#include <map>
-
 #include "experiments/report/drawing/interpreter.h"
 #include "experiments/significance/inference.h"
 #include "experiments/tasks/task.h"

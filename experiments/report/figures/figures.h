@@ -132,8 +132,7 @@ inline double NumberAt(const Json& json, const char* key) { return NumberOr(json
 // "novels-standard, attn_logits=int4/row executed" for a tare.eval/1.
 std::string EvaluatedName(const Json& evaluation);
 
-// "1", "2 to 3".
-std::string RangeName(int64_t first, int64_t last);
+std::string RangeName(int64_t first, int64_t last);  // "1", "2 to 3"
 
 // The ends of an interval, in another unit; nulls where there is none.
 std::pair<Json, Json> EndsOf(const std::optional<Interval>& interval, double unit = 1);
@@ -145,7 +144,6 @@ std::pair<Json, Json> EndsOf(const SweepFigure& row);
 // One line per row that the drawing cannot show, with the row's description; then the figure's own gaps.
 std::vector<std::string> MissingOf(const FigureData& figure);
 
-// The figures of each kind.
 using FiguresOfKind = std::vector<FigureData>(const Material& material);
 FiguresOfKind LossesOfMethods, LargestMagnitudes, Bits, Differences, Maps, Histograms, Positions, Losses, Needles,
     Channels, RooflineOfKernels, ErrorAgainstBits, CostsOfSites, AttentionOfHeads, ErrorsOfMaps, Frontiers,
@@ -216,8 +214,7 @@ std::string PlanWords(const SweepCell& cell);
 // "b loses 0.28 [0.15, 0.41] more perplexity on heldout than a" of a row with a difference of drops.
 std::string MoreText(const SweepFigure& row);
 
-// int4, u8: its bits say all of its codes.
-bool IsInteger(const PlanRow& row);
+bool IsInteger(const PlanRow& row);  // int4, u8: its bits say all of its codes
 
 // " nats per token" behind a divergence; "" behind other figures.
 const char* UnitText(std::string_view figure);
@@ -228,14 +225,12 @@ std::string SignedText(const std::string& task, const std::string& figure, const
 // As SignedText, for any value of a row by its name, in this format, with the row's "low" and "high".
 std::string EndsText(const Json& row, const char* value, const std::string& format);
 
-// "6.00 +/- 0.50", or "6" where the error is NaN.
-std::string EstimateText(double value, double error);
+std::string EstimateText(double value, double error);  // "6.00 +/- 0.50", or "6" where the error is NaN
 
 // "1 token", "2 to 3 tokens" of {"first", "last"}.
 std::string ContextText(const nlohmann::ordered_json& range);
 
-// "token 2", "tokens 2 to 3".
-std::string RangeText(int64_t first, int64_t last, const std::string& noun);
+std::string RangeText(int64_t first, int64_t last, const std::string& noun);  // "token 2", "tokens 2 to 3"
 
 // "m under q=int4/token with cache keep=h2o/64 (executed)" of a tare.eval/1; "m" of the model without a plan.
 std::string EvaluatedText(const nlohmann::ordered_json& evaluation);

@@ -5,9 +5,6 @@
 // And tokens x channels of a site from `tare dump`: each cell covers a range of tokens and one of channels and shows
 // the largest magnitude there, so no outlier is lost. The page shows, for each dump, the layer with the largest value;
 // `tare plot` draws any.
-#include <algorithm>
-#include <cmath>
-#include <map>
 #include <ranges>
 #include <tuple>
 
@@ -100,8 +97,7 @@ void AddDocument(const Json& json, std::vector<Largest>& all, std::vector<std::s
     for (const char* site : {"attn_logits", "layer_out"}) {
       if (!layer.contains(site)) continue;
       const Json& s = layer[site];
-      const uint64_t count = s.at("count");
-      const uint64_t bad = s.value("nonfinite", uint64_t{0});
+      const uint64_t count = s.at("count"), bad = s.value("nonfinite", uint64_t{0});
       if (bad > 0) missing.push_back(NotFinite(bad, site, json.at("model"), layer.at("layer")));
       if (count + bad > 0)
         all.push_back({site, json.at("model"), layer.at("layer"), PeakOf(json, i, site),

@@ -4,15 +4,11 @@
 // two, layer by layer, from `tare maps` (experiments/studies/attribution/map_errors.h); with --heads, the maps of a
 // head, their difference and what a plan adds to it, query by key: draw.js makes an image of a panel's cells, a pixel
 // each.
-#include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <functional>
 #include <ranges>
 
 #include "experiments/report/figures/figures.h"
 #include "quant/base/message.h"
-#include "quant/observe/statistics_set.h"
 
 namespace tare {
 namespace {
@@ -199,10 +195,9 @@ std::vector<FigureData> Maps(const Material& material) {
       std::erase_if(measures, [](const auto& measure) { return measure.first == "absmax"; });  // of groups of sequences
       measures.emplace(measures.begin(), "absmax", s.outliers.absmax());
       const std::string panel = of.model + (two_maps && key.map ? Formatted(", map {}", *key.map) : "");
-      for (const auto& [name, value] : measures) {
+      for (const auto& [name, value] : measures)
         FigureNamed(Formatted("maps:{}.{}", Name(key.site), name), figures)
             .table.Add({panel, *key.layer, *key.head, NumberOrNull(value), s.outliers.count()});
-      }
     }
   }
   for (FigureData& figure : figures) {

@@ -2,8 +2,6 @@
 // Known schemas and settings, Reader (folders, HDF5 files and JSON), figures of a sweep, ForEach, and ReadMaterial.
 #include "experiments/report/figures/figures.h"
 
-#include <map>
-
 #include "experiments/observe/statistics_report.h"
 #include "quant/base/message.h"
 #include "quant/file/hdf5.h"

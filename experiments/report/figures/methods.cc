@@ -2,7 +2,6 @@
 // What quantized files lose as stored against their bits: from sweeps of versions of one model (tare sweep --source),
 // each with its plan, method and size, its change from the source, and the differences between files of equally many
 // bits, with the intervals and verdicts of the sweep's own tests (experiments/studies/sweep/comparison.h).
-#include <algorithm>
 #include <ranges>
 
 #include "experiments/report/figures/figures.h"

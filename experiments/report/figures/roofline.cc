@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every kernel of `tare bench` against the machine's limits: operations per second over operations per byte, counting
 // what the computation needs.
-#include <algorithm>
-
 #include "experiments/report/figures/figures.h"
 #include "quant/base/message.h"
 

@@ -5,10 +5,7 @@
 // And how much more a plan changes a figure of each model than the same figure of the first model, from sweeps of
 // several models: the sweep table's "difference" (experiments/studies/sweep/comparison.h), with its 95 % interval and
 // its verdict.
-#include <algorithm>
-#include <cmath>
 #include <iterator>
-#include <map>
 #include <ranges>
 
 #include "experiments/report/figures/figures.h"
@@ -26,8 +23,6 @@ std::string BitsPanelOf(const SweepFigure& row) {
                                                    : ", " + std::string(name);
   return row.cell->task + words + (row.cell->Executed() ? " (executed)" : "");
 }
-
-bool IsShare(const SweepFigure& row) { return row.figure->keys.outcomes != nullptr; }
 
 std::string UnitOf(const SweepFigure& row) {
   const std::string name = row.figure->keys.name;
@@ -74,7 +69,7 @@ Json FloorOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
   for (const SweepFigure& row : rows) {
     if (BitsPanelOf(row) != panel) continue;
     const std::optional<Interval> interval = row.figure->OfItems();
-    if (!IsShare(row) || !interval) return {};
+    if (row.figure->keys.outcomes == nullptr || !interval) return {};  // no share
     low = std::min(low, interval->low), high = std::max(high, interval->high);
   }
   return high - low < 0.5 ? Json(std::max(0.0, high - 0.5)) : Json();
@@ -146,16 +141,12 @@ std::vector<std::string> FindingsOf(std::vector<SweepFigure> rows) {
   if (rows.size() > kSaid) std::ranges::stable_sort(rows, {}, [](const SweepFigure& row) { return *row.drop->p_holm; });
   std::vector<std::string> sentences;
   for (size_t i = 0; i < std::min(rows.size(), kSaid); ++i) sentences.push_back(DifferencesSentence(rows[i]));
-  if (rows.size() > kSaid)
+  const std::string rest = rows.size() > kSaid
+                               ? Formatted("{} more are significant; the figure's table has all", rows.size() - kSaid)
+                               : "no other is significant";
+  if (tested > std::min(rows.size(), kSaid))
     sentences.push_back(
-        Formatted("Of the {} differences between the models' changes that were tested, {} more are "
-                  "significant; the figure's table has all.",
-                  tested, rows.size() - kSaid));
-  else if (tested > rows.size())
-    sentences.push_back(
-        Formatted("Of the {} differences between the models' changes that were tested, no other is "
-                  "significant.",
-                  tested));
+        Formatted("Of the {} differences between the models' changes that were tested, {}.", tested, rest));
   return sentences;
 }
 

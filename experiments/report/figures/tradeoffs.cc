@@ -4,10 +4,7 @@
 // (experiments/plan/plan_report.h), a figure for each sweep, where the plans on a model's frontier are those that no
 // plan of fewer or equally many bits beats; and the frontier of `tare search`: the predicted loss of each step, the
 // measured losses, and the allowed loss, or of a search within a size its measured plans.
-#include <algorithm>
 #include <charconv>
-#include <map>
-#include <utility>
 
 #include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
