@@ -74,9 +74,8 @@ class Batch {
   void AddWhole(size_t item, size_t e, const EncodedChoice::Ending& ending) {
     const std::vector<int32_t> whole = Front(ending, ending.tokens.size());
     const int64_t first = tokens.Add(static_cast<int64_t>(item), whole);
-    for (size_t i = BosLength() + ending.first_scored; i < whole.size(); ++i) {
+    for (size_t i = BosLength() + ending.first_scored; i < whole.size(); ++i)
       targets.push_back({first + static_cast<int64_t>(i) - 1, whole[i], item, e});
-    }
   }
 
   std::optional<int32_t> bos_;
@@ -147,10 +146,6 @@ void CheckLengths(const std::vector<ChoiceItem>& items, const Tokenizer& tokeniz
     if (context + ending + 2 > static_cast<size_t>(max_positions))
       CheckLength(item, EncodeChoice(item, tokenizer), tokenizer.bos() ? 1 : 0, max_positions);
   }
-}
-
-ContextSharing SharingUnder(const PlanRun& run) {
-  return run.SpansRows() ? ContextSharing::kForbidden : ContextSharing::kAllowed;
 }
 
 // From the first items: the others are assumed to be as long.
@@ -256,8 +251,9 @@ RunTask TaskOfItems(std::vector<ChoiceItem> items, const Model& of,
   auto body = [tokenizer = std::move(loaded), items = std::move(items), result](Model& model, PlanRun& run,
                                                                                 const Progress& progress) {
     const SiteVisitors visitors = run.Begin(model, progress);
-    TaskResult scored = result(items, ScoreEndings(model, visitors, SharingUnder(run), items, tokenizer,
-                                                   tokenizer.bos(), run.cache(), progress));
+    const auto sharing = run.SpansRows() ? ContextSharing::kForbidden : ContextSharing::kAllowed;
+    TaskResult scored =
+        result(items, ScoreEndings(model, visitors, sharing, items, tokenizer, tokenizer.bos(), run.cache(), progress));
     scored.figures["bos"] = tokenizer.bos().has_value();
     return scored;
   };

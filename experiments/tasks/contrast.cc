@@ -46,9 +46,8 @@ std::vector<Item> ImagesOf(const std::filesystem::path& file, Model& tower, cons
   tower.Show(images);
   std::vector<Item> items;
   const auto count = static_cast<size_t>(images->size()), limit = static_cast<size_t>(options.limit);
-  for (const size_t place : TakenPlaces(count, limit, options.Part())) {
+  for (const size_t place : TakenPlaces(count, limit, options.Part()))
     items.push_back({.ids = images->Sequence(static_cast<int64_t>(place)), .read = 0, .place = place});
-  }
   return items;
 }
 
@@ -119,17 +118,16 @@ OtherSide RunOther(const std::filesystem::path& file, const Model& of, const Tas
   return {EmbedAll(other, {}, file, options.windows, {}), other.files().ContentHash()};
 }
 
-// The figures of both sides' embeddings.
 using Compare = Json (*)(const std::filesystem::path& file, const Embeddings& images, const Embeddings& prompts);
 
-RunTask Contrast(const std::filesystem::path& file, const Model& of, const TaskOptions& options, Compare compare) {
-  return [file, windows = options.windows, other = RunOther(file, of, options), compare](Model& tower, PlanRun& run,
-                                                                                         const Progress& progress) {
+template <Compare kCompare>
+RunTask Contrast(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
+  return [file, windows = options.windows, other = RunOther(file, of, options)](Model& tower, PlanRun& run,
+                                                                                const Progress& progress) {
     const Embeddings own = EmbedAll(tower, run.Begin(tower, progress), file, windows, progress);
     const bool images = tower.config().SeesImages();
-    const Embeddings& seen = images ? own : other.embeddings;
-    const Embeddings& prompts = images ? other.embeddings : own;
-    TaskResult result{.figures = compare(file, seen, prompts), .records = {}};
+    const Embeddings &seen = images ? own : other.embeddings, &prompts = images ? other.embeddings : own;
+    TaskResult result{.figures = kCompare(file, seen, prompts), .records = {}};
     result.figures["images"] = seen.rows();
     result.figures["prompts"] = prompts.rows();
     result.figures["other_tower_sha256"] = other.sha256;
@@ -160,21 +158,17 @@ Json Retrieve(const std::filesystem::path& file, const Embeddings& images, const
   Json figures;
   AddShareBelow(images_found, 1, "image_r1", figures);
   AddShareBelow(images_found, 5, "image_r5", figures);
-  if (std::ranges::any_of(of_image, [](const auto& prompts_of_one) { return prompts_of_one.size() > 1; })) {
+  if (std::ranges::any_of(of_image, [](const auto& prompts_of_one) { return prompts_of_one.size() > 1; }))
     AddByImage(images_found, labels, of_image, figures);
-  }
   AddShareBelow(texts_found, 1, "text_r1", figures);
   AddShareBelow(texts_found, 5, "text_r5", figures);
   return figures;
 }
 
-RunTask ReadZeroShot(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  return Contrast(file, of, options, Classify);
-}
 RunTask ReadRetrieval(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   if (options.windows.limit != 0)
     FailUsage("--limit: got one for {}, expected none: a subset of the images is another task", file.string());
-  return Contrast(file, of, options, Retrieve);
+  return Contrast<Retrieve>(file, of, options);
 }
 
 std::string HowContrast(const Json& result) {
@@ -251,7 +245,7 @@ Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::
 }
 
 constexpr TaskKind kZeroShotTask =
-    OfTowers("zero_shot", "accuracy of CLIP's zero-shot classes", ReadZeroShot, kZeroShot);
+    OfTowers("zero_shot", "accuracy of CLIP's zero-shot classes", Contrast<Classify>, kZeroShot);
 constexpr TaskKind kRetrievalTask =
     OfTowers("retrieval", "recall of CLIP's images and texts", ReadRetrieval, kRetrieval);
 

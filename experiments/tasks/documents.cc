@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -21,8 +20,7 @@ namespace {
 std::string TightPairs(std::string_view text, char open, char close) {
   std::string tight;
   while (true) {
-    const size_t begin = text.find(open);
-    const size_t end = begin == std::string_view::npos ? begin : text.find(close, begin + 1);
+    const size_t begin = text.find(open), end = begin == text.npos ? begin : text.find(close, begin + 1);
     if (end == std::string_view::npos) return tight.append(text);
     tight.append(text.substr(0, begin + 1)).append(Strip(text.substr(begin + 1, end - begin - 1))).push_back(close);
     text.remove_prefix(end + 1);

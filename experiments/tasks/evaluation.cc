@@ -75,8 +75,7 @@ std::string Evaluation::Run(const Task& task, const Progress& progress) {
   const std::optional<KeyValueBits> bits = run_.TakeKeyValueBits();
   if (run_.cache()) json.update(ToJson(bits));
   const double rounded = bits ? bits->rounded.value_or(1) : 1;
-  const std::string how = HowMeasured(json, kind);
-  const std::string few = WhyNoErrors(*figures);
+  const std::string how = HowMeasured(json, kind), few = WhyNoErrors(*figures);
   const std::string line =
       FigureLines(name, *figures, kind.unit) + (how.empty() ? "" : "\n  " + how) + (few.empty() ? "" : "\n  " + few) +
       (rounded < 1 ? Formatted("\n  cache: {:.1f} % of its keys and values rounded", 100 * rounded) : "") +

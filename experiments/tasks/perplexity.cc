@@ -44,8 +44,7 @@ double Mean(const std::vector<TokenLoss>& tokens) {
   return mean;
 }
 
-// Nats; the paper's alpha and -beta.
-constexpr double kLeastGain = 2, kMostLoss = 2;
+constexpr double kLeastGain = 2, kMostLoss = 2;  // nats; the paper's alpha and -beta
 
 int64_t ShortContextOf(const WindowOptions& options) {
   return options.short_context == 0 ? kShortContext : options.short_context;

@@ -112,8 +112,7 @@ struct Divergence {
   MeanAndError log_ratio;  // ln of perplexity / the reference's: the mean of loss - reference_loss
 };
 
-// Needs at least one token.
-Divergence DivergenceOf(std::span<const TokenDivergence> tokens);
+Divergence DivergenceOf(std::span<const TokenDivergence> tokens);  // needs at least one token
 
 // A quantile of sorted values, with linear interpolation.
 double Quantile(std::span<const double> sorted, double share);

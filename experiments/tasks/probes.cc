@@ -49,34 +49,26 @@ void CheckWork(const ChoiceItem& item, size_t number) {
          kMost);
 }
 
-template <typename Score>
-Scores ScoreEach(const ItemWords& words, Score score) {
-  Scores scores;
-  for (size_t e = 0; e < words.endings.size(); ++e) scores.push_back(score(words.endings[e], words.Context(e)));
-  return scores;
-}
-
-Scores BagOfWords(const ChoiceItem&, const ItemWords& words) { return ScoreEach(words, ShareWithin); }
-
 // Unmentioned endings come after all others.
-Scores FirstMention(const ChoiceItem&, const ItemWords& words) {
-  return ScoreEach(words, [](const TextWords& ending, const TextWords& context) {
-    const Mentions mentions = context.Find(ending);
-    return -static_cast<double>(mentions.count > 0 ? mentions.first : context.all().size());
-  });
+double FirstMention(const TextWords& ending, const TextWords& context) {
+  const Mentions mentions = context.Find(ending);
+  return -static_cast<double>(mentions.count > 0 ? mentions.first : context.all().size());
 }
 
-Scores LastMention(const ChoiceItem&, const ItemWords& words) {
-  return ScoreEach(words, [](const TextWords& ending, const TextWords& context) {
-    const Mentions mentions = context.Find(ending);
-    return mentions.count > 0 ? static_cast<double>(mentions.last) : -1.0;
-  });
+double LastMention(const TextWords& ending, const TextWords& context) {
+  const Mentions mentions = context.Find(ending);
+  return mentions.count > 0 ? static_cast<double>(mentions.last) : -1.0;
 }
 
-Scores MostFrequent(const ChoiceItem&, const ItemWords& words) {
-  return ScoreEach(words, [](const TextWords& ending, const TextWords& context) {
-    return static_cast<double>(context.Find(ending).count);
-  });
+double MostFrequent(const TextWords& ending, const TextWords& context) {
+  return static_cast<double>(context.Find(ending).count);
+}
+
+template <double (*kScore)(const TextWords& ending, const TextWords& context)>
+Scores ScoreEach(const ChoiceItem&, const ItemWords& words) {
+  Scores scores;
+  for (size_t e = 0; e < words.endings.size(); ++e) scores.push_back(kScore(words.endings[e], words.Context(e)));
+  return scores;
 }
 
 Scores Longest(const ChoiceItem& item, const ItemWords&) {
@@ -105,9 +97,12 @@ struct Guess {
   const char* name;
   Scores (*scores)(const ChoiceItem& item, const ItemWords& words);
 };
-constexpr Guess kGuesses[] = {{"bag of words", BagOfWords},  {"first mention", FirstMention},
-                              {"last mention", LastMention}, {"most frequent", MostFrequent},
-                              {"longest", Longest},          {"closest", Closest}};
+constexpr Guess kGuesses[] = {{"bag of words", ScoreEach<ShareWithin>},
+                              {"first mention", ScoreEach<FirstMention>},
+                              {"last mention", ScoreEach<LastMention>},
+                              {"most frequent", ScoreEach<MostFrequent>},
+                              {"longest", Longest},
+                              {"closest", Closest}};
 
 double TwoSided(double z) { return 2 * NormalBelow(-std::abs(z)); }
 

@@ -75,8 +75,7 @@ struct ProbeReport {
 class Probes {
  public:
   void Add(const ChoiceItem& item);
-  // The report on the items, of which there is at least one.
-  ProbeReport Report() const;
+  ProbeReport Report() const;  // the report on the items, of which there is at least one
 
  private:
   // A guess at one item: its score, and the variance v.
@@ -105,7 +104,6 @@ ProbeReport ProbeTargets(const std::filesystem::path& file);
 // {"schema": "tare.probes/1", "items", "samples", "chance", "probes": [{"guess", "choice", "score", "low", "high",
 // "p"}]}
 Json ProbeJson(const ProbeReport& report);
-// A table, and what it says.
-std::string ProbeText(const ProbeReport& report);
+std::string ProbeText(const ProbeReport& report);  // a table, and what it says
 
 }  // namespace tare

@@ -7,13 +7,10 @@
 //   in the prompt     no guess but a ceiling: how often all words of a target (of "all": of every one) stand in the
 //                     prompt, to be copied
 #include <algorithm>
-#include <map>
 #include <numeric>
 
-#include "experiments/tasks/items/lines.h"
 #include "experiments/tasks/probes.h"
 #include "experiments/text/utf8.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {
@@ -37,14 +34,10 @@ double IsTarget(const TargetItem& item, const std::string& guess) {
   return std::ranges::binary_search(item.targets, guess) && (!item.all || item.targets.size() == 1) ? 1 : 0;
 }
 
-double FirstNumber(const TargetItem& item, const TextWords& prompt) {
+template <auto kWhich>
+double OneNumber(const TargetItem& item, const TextWords& prompt) {
   const std::vector<std::string> numbers = NumbersIn(prompt);
-  return numbers.empty() ? 0 : IsTarget(item, numbers.front());
-}
-
-double LastNumber(const TargetItem& item, const TextWords& prompt) {
-  const std::vector<std::string> numbers = NumbersIn(prompt);
-  return numbers.empty() ? 0 : IsTarget(item, numbers.back());
+  return numbers.empty() ? 0 : IsTarget(item, kWhich(numbers));
 }
 
 double MostFrequentNumber(const TargetItem& item, const TextWords& prompt) {
@@ -71,8 +64,8 @@ struct NumberGuess {
   const char* name;
   double (*score)(const TargetItem& item, const TextWords& prompt);
 };
-constexpr NumberGuess kNumberGuesses[] = {{"first number", FirstNumber},
-                                          {"last number", LastNumber},
+constexpr NumberGuess kNumberGuesses[] = {{"first number", OneNumber<[](const auto& all) { return all.front(); }>},
+                                          {"last number", OneNumber<[](const auto& all) { return all.back(); }>},
                                           {"most frequent number", MostFrequentNumber},
                                           {"in the prompt", InThePrompt}};
 

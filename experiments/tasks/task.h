@@ -154,8 +154,7 @@ struct Figure {
   WindowLosses windows;  // empty if the result does not have them
 
   int64_t Right() const { return std::ranges::count(outcomes, '1'); }
-  // The 95 % interval of an accuracy; empty for other figures.
-  std::optional<Interval> OfItems() const;
+  std::optional<Interval> OfItems() const;  // the 95 % interval of an accuracy; empty for other figures
   // That of a perplexity: e to the ends of its mean loss's; empty for other figures, and of too few windows.
   std::optional<Interval> OfWindows() const;
 };
@@ -171,8 +170,7 @@ struct Figures {
 };
 // Empty if the result lacks one of the kind's figures. Windows may be missing, because older results have none.
 std::optional<Figures> ReadFigures(const Json& result, const TaskKind& kind);
-// "" if the result does not record it.
-std::string HowMeasured(const Json& result, const TaskKind& kind);
+std::string HowMeasured(const Json& result, const TaskKind& kind);  // "" if the result does not record it
 // For people: that there are too few windows or samples for the figures' errors, and what to do; else "".
 std::string WhyNoErrors(const Figures& figures);
 // "0.710 +/- 0.046"; with few right or wrong items, or items that share samples, "1.00 [0.44, 1.00]" (OfItems).

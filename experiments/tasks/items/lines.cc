@@ -119,10 +119,9 @@ const std::string& StringField(const nlohmann::json& json, const char* key, cons
 
 std::vector<std::string> StringsField(const nlohmann::json& json, const char* key, const std::string& where) {
   const auto field = json.find(key);
-  if (field == json.end() || !field->is_array() || field->size() < 2) {
+  if (field == json.end() || !field->is_array() || field->size() < 2)
     Fail("{}: \"{}\": got {}, expected a list of at least two strings", where, key,
          field == json.end() ? "none" : field->dump());
-  }
   std::vector<std::string> strings;
   for (const nlohmann::json& string : *field) {
     if (!string.is_string()) Fail("{}: \"{}\": got {}, expected strings", where, key, string.dump());
@@ -134,16 +133,12 @@ std::vector<std::string> StringsField(const nlohmann::json& json, const char* ke
 int IndexField(const nlohmann::json& json, const char* key, size_t count, const std::string& where) {
   const auto field = json.find(key);
   if (field == json.end()) Fail("{}: got no \"{}\", expected the true ending's index", where, key);
-  int64_t index = -1;
-  if (field->is_string()) {
-    index = ParseNumber<int64_t>(field->get_ref<const std::string&>()).value_or(-1);
-  } else if (field->is_number_integer()) {
-    index = field->get<int64_t>();
-  }
-  if (index < 0 || static_cast<uint64_t>(index) >= count) {
+  const int64_t index = field->is_string() ? ParseNumber<int64_t>(field->get_ref<const std::string&>()).value_or(-1)
+                        : field->is_number_integer() ? field->get<int64_t>()
+                                                     : -1;
+  if (index < 0 || static_cast<uint64_t>(index) >= count)
     Fail("{}: \"{}\": got {}, expected 0 to {}, the index of an ending (test splits have no answers)", where, key,
          field->dump(), count - 1);
-  }
   return static_cast<int>(index);
 }
 

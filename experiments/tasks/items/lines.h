@@ -226,13 +226,11 @@ struct AnswerScores {
   bool exact = false, contains = false, number = false;
   double recall = 0, f1 = 0;
 
-  // By what the item declares; `all`: every target occurs.
-  bool Right(AnswerScore score) const;
+  bool Right(AnswerScore score) const;  // by what the item declares; `all`: every target occurs
 };
 AnswerScores ScoreAnswer(std::string_view answer, const std::vector<std::string>& targets);
 
-// SQuAD's words of a text.
-std::vector<std::string> NormalWords(std::string_view text);
+std::vector<std::string> NormalWords(std::string_view text);  // SQuAD's words of a text
 double WordF1(const std::vector<std::string>& answer, const std::vector<std::string>& target);
 // The text's last number in one spelling: "-1234.5" of "-$1,234.50"; none without, or of what is no number ("1.2.3").
 std::optional<std::string> LastNumber(std::string_view text);

@@ -116,10 +116,8 @@ size_t NumberEnd(std::string_view text, size_t at) {
 
 // Without signs of money and of thousands, zeros in front, and zeros and a point behind.
 std::optional<std::string> PlainNumber(std::string_view match) {
-  std::string digits;
-  for (const char c : match) {
-    if (c != '$' && c != ',') digits += c;
-  }
+  std::string digits(match);
+  std::erase_if(digits, [](char c) { return c == '$' || c == ','; });
   const bool minus = digits.starts_with('-');
   digits.erase(0, minus ? 1 : 0);
   if (digits.ends_with('.')) digits.pop_back();

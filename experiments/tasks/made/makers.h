@@ -126,8 +126,7 @@ struct HiddenText {
   double place = 0;
   std::string text;
 };
-// texts: by place
-std::string WithHidden(Haystack::Words words, const std::vector<HiddenText>& texts);
+std::string WithHidden(Haystack::Words words, const std::vector<HiddenText>& texts);  // texts: by place
 
 // Words of at least four lower-case letters, the most common first.
 std::vector<std::string> CommonWords(Haystack::Words words);
@@ -238,8 +237,7 @@ enum class ShotOrder {
   kRandom,
   kAlternating,  // one of each class in turn; classes and the examples of each in random order
 };
-// Parses "random" or "alternating"; throws Error.
-ShotOrder ParseShotOrder(const std::string& name);
+ShotOrder ParseShotOrder(const std::string& name);  // parses "random" or "alternating"; throws Error
 
 struct ShotQuestion {
   std::vector<size_t> shots{8, 16, 32};  // examples in the context, all classes together

@@ -50,10 +50,8 @@ std::vector<std::string> ChangedFamily(Draws& draws) {
 std::vector<std::string> SwappedFamily(Draws& draws) {
   const std::string number = std::to_string(1000 + draws.Below(kNumbers));
   const size_t with_first = 1 + draws.Below(3);  // the pair of digit 0
-  std::vector<size_t> others;
-  for (size_t i = 1; i < number.size(); ++i) {
-    if (i != with_first) others.push_back(i);
-  }
+  std::vector<size_t> others{1, 2, 3};
+  std::erase(others, with_first);
   std::vector<std::string> family(kFamily, number);
   for (const size_t i : {1u, 3u}) std::swap(family[i][0], family[i][with_first]);
   for (const size_t i : {2u, 3u}) std::swap(family[i][others[0]], family[i][others[1]]);
