@@ -35,8 +35,7 @@ struct Runs {
 
 Attribution OfFigure(const Runs& runs, size_t i, const Plan& plan, const std::vector<PlanPart>& parts,
                      PartCosts costs) {
-  const Figure* const exact = runs.Of("f32", i);
-  const Figure* const whole = runs.Of(plan.canonical(), i);
+  const Figure *const exact = runs.Of("f32", i), *const whole = runs.Of(plan.canonical(), i);
   Attribution a{.task = runs.task,
                 .figure = exact->keys,
                 .baseline = exact->value,
@@ -138,12 +137,9 @@ std::vector<std::string> AttributionPlans(const Plan& plan, const std::vector<Pl
 std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Plan& plan,
                                    const std::vector<PlanPart>& parts, PartCosts costs) {
   std::vector<Attribution> all;
-  std::vector<std::string> tasks;
   for (const SweepCell& cell : cells) {
-    if (!std::ranges::contains(tasks, cell.task)) tasks.push_back(cell.task);
-  }
-  for (const std::string& task : tasks) {
-    const Runs runs{cells, task};
+    if (std::ranges::contains(all, cell.task, &Attribution::task)) continue;
+    const Runs runs{cells, cell.task};
     for (size_t i = 0; i < runs.Of("f32").figures.list.size(); ++i) {
       all.push_back(OfFigure(runs, i, plan, parts, costs));
       all.back().count = runs.Of("f32").figures.count;

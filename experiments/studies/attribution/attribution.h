@@ -94,7 +94,6 @@ struct Attribution {
 std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Plan& plan,
                                    const std::vector<PlanPart>& parts, PartCosts costs);
 
-// The cells and attributions of one model.
 struct AttributedModel {
   std::vector<SweepCell> cells;
   std::vector<Attribution> attributions;

@@ -129,13 +129,12 @@ Json AttributionJson(const std::vector<Attribution>& attributions, const std::st
       {"figures", Json::array()}};
   for (const Attribution& a : attributions) {
     Json parts = Json::array();
-    for (const PartEffect& p : a.parts) {
+    for (const PartEffect& p : a.parts)
       parts.push_back({{"part", p.part.name},
                        {"alone_plan", p.part.alone.canonical()},
                        {"without_plan", p.part.without.canonical()},
                        {"alone", ComparisonJson(p.alone)},
                        {"taken_out", p.taken_out ? ComparisonJson(*p.taken_out) : Json()}});
-    }
     json["figures"].push_back({{"task", a.task},
                                {"figure", a.figure.name},
                                {"n", a.count},

@@ -57,8 +57,7 @@ struct MapErrors {
   MapErrors& operator+=(const MapErrors& other);
 };
 
-// [layers][sequences], each over all heads and rows.
-using LayerMapErrors = std::vector<std::vector<MapErrors>>;
+using LayerMapErrors = std::vector<std::vector<MapErrors>>;  // [layers][sequences], each over all heads and rows
 
 // An output head, and what it shows of the first sequence, query by key: its maps P, of two maps their difference D =
 // P1 - lambda P2, and what a plan adds to P or D. N tokens have at most 128 x 128 cells; each is the entry of largest
@@ -109,8 +108,7 @@ CommonShare CommonOf(const std::vector<MapErrors>& sequences);
 // "peak_formula"}], "difference": null or {"error", "common", "low", "high", "correlation", "peak", "peak_formula"}}]}
 Json MapErrorJson(const std::string& plan, const LayerMapErrors& layers);
 
-// For one such object.
-std::string MapErrorTable(const Json& plan);
+std::string MapErrorTable(const Json& plan);  // for one such object
 // For an array of them: one row per layer and map, and one with map "difference"; missing figures are empty.
 std::string MapErrorCsv(const Json& plans);
 

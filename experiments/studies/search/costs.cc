@@ -27,9 +27,13 @@ double Product(Site weight, const ModelConfig& config) {
   return static_cast<double>(shape.in * shape.out);
 }
 
+auto IsOneOf(Site site) {
+  return [site](auto... sites) { return ((site == sites) || ...); };
+}
+
 // For sites that are in no product.
 int64_t Values(Site site, const ModelConfig& c) {
-  const auto is = [site](auto... sites) { return ((site == sites) || ...); };
+  const auto is = IsOneOf(site);
   if (is(Site::kQNorm, Site::kKNorm)) return int64_t{HeadsOf(site, c)} * c.head_dim;
   if (is(Site::kHeadOut)) return AttendedWidth(c);
   if (is(Site::kLambda)) return HeadsOf(site, c);
@@ -89,23 +93,13 @@ double OperandsPerToken(Site site, std::optional<int> layer, const ModelConfig& 
   if (const std::optional<Site> weight = WeightOf(site)) return Product(*weight, config);
   const double keys = KeysSeen(layer, config, window), maps = Maps(config);
   const auto output = static_cast<double>(AttendedWidth(config));
-  switch (site) {
-    case Site::kQ:
-    case Site::kK:
-      return double{1} * config.heads * config.head_dim * keys;
-    case Site::kAttnLogits:
-      return config.heads * keys;
-    case Site::kProbs:
-    case Site::kV:
-      return maps * output * keys;
-    case Site::kDifference:
-      return output * keys;
-    case Site::kCacheK:
-    case Site::kCacheV:
-      return double{1} * config.kv_heads * config.head_dim * keys;
-    default:
-      return static_cast<double>(Values(site, config));
-  }
+  const auto is = IsOneOf(site);
+  if (is(Site::kQ, Site::kK)) return double{1} * config.heads * config.head_dim * keys;
+  if (is(Site::kAttnLogits)) return config.heads * keys;
+  if (is(Site::kProbs, Site::kV)) return maps * output * keys;
+  if (is(Site::kDifference)) return output * keys;
+  if (is(Site::kCacheK, Site::kCacheV)) return double{1} * config.kv_heads * config.head_dim * keys;
+  return static_cast<double>(Values(site, config));
 }
 
 StoredBits CountStoredBits(const std::filesystem::path& model, const ModelConfig& config,

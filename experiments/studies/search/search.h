@@ -99,8 +99,7 @@ std::optional<FrontierPoint> LeastLossWithin(double budget, const std::vector<Se
 // than two parts.
 std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelConfig& config, int64_t window);
 
-// f32, and every level alone.
-std::vector<std::string> SensitivityPlans(const std::vector<SearchPart>& parts);
+std::vector<std::string> SensitivityPlans(const std::vector<SearchPart>& parts);  // f32, and every level alone
 // The level that a plan gives to each part; empty if it leaves a part unquantized.
 std::vector<size_t> LevelsOf(const Plan& plan, const std::vector<SearchPart>& parts, const ModelConfig& config,
                              int64_t window);
@@ -165,8 +164,7 @@ struct Search {
   size_t answer = 0;                    // index in verified
 
   const VerifiedPoint& Answer() const { return verified[answer]; }
-  // Mean bits of all parts' operands; with a budget, of their weights with scales.
-  double BitsAt(size_t step) const;
+  double BitsAt(size_t step) const;  // mean bits of all parts' operands; with a budget, of their weights with scales
 };
 
 // Throws Error unless the smallest levels fit into the budget. Call it before anything runs.

@@ -22,8 +22,7 @@
 
 namespace tare {
 
-// "novels-standard q=int4/token perplexity:heldout".
-std::string CellText(const Json& key);
+std::string CellText(const Json& key);  // "novels-standard q=int4/token perplexity:heldout"
 
 // What identifies a cell: its key, with the name of the convention by which texts are cut in the place of the sentences
 // that describe it. Versions may describe it otherwise.

@@ -131,8 +131,7 @@ std::vector<SweepFigure> DifferencesOf(const std::vector<SweepCell>& cells, cons
 
 // The name of the preset that a canonical plan is, also if executed, for a column; lacking if none.
 Json PresetJson(const std::string& plan);
-// low, high.
-Columns<Interval> IntervalColumns();
+Columns<Interval> IntervalColumns();  // low, high
 // Columns of a comparison: value, stderr, low, high; then gained, lost, p, p_holm, detectable, for_half and, in JSON,
 // significant and too_few. Columns for items are missing if there are none.
 Columns<Comparison> SizeColumns();
@@ -198,8 +197,7 @@ struct CutSpread {
 std::vector<CutSpread> SpreadOverCuts(const std::vector<SweepCell>& cells, const Comparisons& comparisons,
                                       const std::vector<CutModels>& groups);
 
-// For people, within 80 columns; "" for none.
-std::string CutSpreadTable(const std::vector<CutSpread>& spreads);
+std::string CutSpreadTable(const std::vector<CutSpread>& spreads);  // for people, within 80 columns; "" for none
 // For programs: models, alike, task, plan, figure, cuts, and of the value and the change mean, deviation, low, high and
 // all.
 Table CutSpreads(const std::vector<CutSpread>& spreads);
@@ -229,8 +227,7 @@ std::vector<PairSpread> SpreadOverPairs(const std::vector<ComparedPair>& pairs);
 // the earlier, in the place of the plan "b-0.h5 .. b-4.h5 minus a-0.h5 .. a-4.h5".
 std::vector<PairSpread> DifferencesOverCuts(const std::vector<CutSpread>& spreads);
 
-// For people, within 80 columns.
-std::string PairSpreadTable(const std::vector<PairSpread>& spreads);
+std::string PairSpreadTable(const std::vector<PairSpread>& spreads);  // for people, within 80 columns
 std::string CutDifferenceTable(const std::vector<PairSpread>& differences);
 // For programs: task, plan, figure, pairs, mean, deviation, low, high, and the differences as an array; between methods
 // also p and p_holm.

@@ -175,13 +175,6 @@ const Json& SameCell(const ComparedPair& pair, const Cells& cells, const Json& o
   return **found;
 }
 
-const Json* DifferenceOf(const Json& cell, const std::string& figure) {
-  for (const Json& difference : cell.at("differences")) {
-    if (difference.at("figure").get<std::string>() == figure) return &difference;
-  }
-  return nullptr;
-}
-
 bool IsSame(const auto& a, const auto& b) {
   return a.task == b.task && std::string_view(a.figure.name) == b.figure.name;
 }
@@ -308,7 +301,8 @@ std::vector<PairSpread> SpreadOverPairs(const std::vector<ComparedPair>& pairs) 
       PairSpread spread{.task = task, .plan = PlanOf(*own), .figure = *figure, .differences = {}};
       for (size_t i = 0; i < pairs.size(); ++i) {
         const Json& cell = i == 0 ? *own : SameCell(pairs[i], cells[i], *own, pairs[0].where);
-        const Json* const of_pair = DifferenceOf(cell, name);
+        const Json* const of_pair =
+            FindWhere(cell.at("differences"), [&](const Json& d) { return d.at("figure").get<std::string>() == name; });
         if (of_pair == nullptr) Fail("{}: {}: got no difference of {}", pairs[i].where, task, name);
         spread.differences.push_back(of_pair->at("value"));
       }

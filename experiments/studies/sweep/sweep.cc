@@ -81,7 +81,6 @@ std::vector<std::vector<Plan>> PlansFor(const SweepOptions& options) {
   return plans;
 }
 
-// A cell of the list.
 struct ListedCell {
   std::string name;
   const TaskSpec* task;
@@ -250,7 +249,6 @@ int64_t RunsFrom(size_t first, const std::vector<ListedCell>& cells, const Sweep
   return runs;
 }
 
-// The cells of one model of a sweep, run in its log.
 class ModelSweep {
  public:
   // plans: of the model; first: the number of the model's first cell in the list `all`.

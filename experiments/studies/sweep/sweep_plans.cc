@@ -46,25 +46,13 @@ std::vector<std::vector<std::string>> Turns(const SweepQuestion& question) {
 
 // How finely a kind divides a tensor; the coarsest is 0.
 int Fineness(Kind kind) {
-  switch (kind) {
-    case Kind::kTensor:
-      return 0;
-    case Kind::kHead:
-    case Kind::kTokens:
-    case Kind::kTokensBy8:
-    case Kind::kTokensBy4x2:
-      return 1;
-    case Kind::kRow:
-    case Kind::kToken:
-    case Kind::kHeads:
-    case Kind::kChannel:
-      return 2;
-    case Kind::kGroup:
-    case Kind::kBlock:
-    case Kind::kBlockChannel:
-      return 3;
-  }
-  TARE_CHECK(false);
+  using enum Granularity::Kind;
+  const auto is = [kind](auto... kinds) { return ((kind == kinds) || ...); };
+  if (kind == kTensor) return 0;
+  if (is(kHead, kTokens, kTokensBy8, kTokensBy4x2)) return 1;
+  if (is(kRow, kToken, kHeads, kChannel)) return 2;
+  TARE_CHECK(is(kGroup, kBlock, kBlockChannel));
+  return 3;
 }
 
 // Whether it may stand for another granularity: of queries, keys, values and caches not runs of a head's channels, nor
