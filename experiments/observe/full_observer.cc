@@ -36,9 +36,7 @@ void ShowMatrix(SiteVisitors visitors, Site site, std::optional<int> layer, cons
 void CloseSequence(const SiteKey& key, int64_t index, Fold sequence, int64_t skipped, std::vector<Fold>& folds) {
   if (sequence.sequences == 0) return;  // no row of it counts
   sequence.sequences = 1;
-  if (sequence.values > 1) {
-    sequence.sums.Add(kSumSequenceKurtosis, sequence.Powers().QuantizableKurtosis());
-  }
+  if (sequence.values > 1) sequence.sums.Add(kSumSequenceKurtosis, sequence.Powers().QuantizableKurtosis());
   sequence.sums.Add(kSumSequenceAbsmax, sequence.absmax);
   if (key.site == Site::kProbs && sequence.rows > 0) {
     constexpr size_t kEarlySinkMass = kBaseSums + 2, kSinkSequences = kBaseSums + 3;

@@ -112,8 +112,7 @@ class BlockMeter {
   BlockMeter(std::span<const MeasuredFormat> formats, const MarkedSpans& spans, const ValueStore& values,
              const WideScales& scales, int64_t skip_first);
 
-  // Valid until the next call.
-  const BlockMeasures& Measure(const SiteBlock& block);
+  const BlockMeasures& Measure(const SiteBlock& block);  // valid until the next call
 
  private:
   void QuantizeColumns(const SiteBlock& block);

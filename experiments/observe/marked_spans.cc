@@ -71,10 +71,9 @@ Marks MarksOf(const ChoiceItem& item, const EncodedChoice::Ending& whole, const 
   const std::string& text = item.Context(static_cast<size_t>(item.label));
   const int64_t bos = tokenizer.bos() ? 1 : 0, context = bos + static_cast<int64_t>(whole.first_scored);
   Marks marks{.answer = {}, .noise = {}, .queries = {context - 1, bos + std::ssize(whole.tokens) - 1}};
-  for (size_t at = text.find(answer); at != std::string::npos; at = text.find(answer, at + answer.size())) {
+  for (size_t at = text.find(answer); at != std::string::npos; at = text.find(answer, at + answer.size()))
     marks.answer.push_back({bos + TokensBefore(at, item, whole, tokenizer),
                             bos + TokensBefore(at + answer.size(), item, whole, tokenizer)});
-  }
   if (marks.answer.empty())
     Fail("{}: the true ending '{}' does not occur in the context; expected items whose answer does, such as needles",
          item.where, answer);

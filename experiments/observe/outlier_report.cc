@@ -26,9 +26,8 @@ Json Figures(const OutlierStatistics& s) {
             {"absmax", any ? Json(s.absmax()) : Json()},
             {"median", any ? Json(s.Quantile(0.5)) : Json()}};
   const std::vector<TopValue> top = s.top.Sorted();
-  for (const int k : kTops) {
+  for (const int k : kTops)
     json[Formatted("top{}", k)] = top.size() < static_cast<size_t>(k) ? Json() : Json(std::abs(top[k - 1].value));
-  }
   json["nonfinite"] = s.nonfinite;
   return json;
 }
@@ -144,11 +143,7 @@ Json OutlierJson(const StatisticsSet& set, const ModelConfig& c, const std::stri
   Json json{{"schema", "tare.stats/3"}, {"model", model}, {"tokens", set.tokens}};
   for (const auto& [from, sites] : set.Both()) {
     const Json figures = SitesJson(sites, c, from);
-    if (from == 0) {
-      json.update(figures);
-    } else {
-      json["rest"] = figures;
-    }
+    json.update(from == 0 ? figures : Json{{"rest", figures}});
   }
   return json;
 }

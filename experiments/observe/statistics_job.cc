@@ -78,8 +78,7 @@ int64_t SumOf(std::span<const int64_t> lengths) { return std::ranges::fold_left(
 // The pass in which the observer learns what it rounds by, if it has one, and the pass that it measures. If there are
 // both, each is half of the progress of the batch.
 void RunPasses(Model& model, const TokenBatch& batch, FullObserver& observer, const Progress& within) {
-  SiteVisitor* const first = observer.FirstPass();
-  SiteVisitor* const measured = &observer;
+  SiteVisitor *const first = observer.FirstPass(), *const measured = &observer;
   const int passes = first == nullptr ? 1 : 2;
   const Progress shared = [&](int64_t done, int64_t total, const char* unit) {
     Report(within, done / passes, total, unit);

@@ -114,13 +114,7 @@ std::string SidesText(std::vector<SitePair> sites, bool larger) {
 // The row with nested objects replaced by their members.
 Json Flat(const Json& row) {
   Json flat = Json::object();
-  for (const auto& [name, value] : row.items()) {
-    if (value.is_object()) {
-      flat.update(value);
-    } else {
-      flat[name] = value;
-    }
-  }
+  for (const auto& [name, value] : row.items()) flat.update(value.is_object() ? value : Json{{name, value}});
   return flat;
 }
 

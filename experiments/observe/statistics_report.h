@@ -72,7 +72,6 @@ struct DiffOptions {
 //
 // difference is b - a; an undefined figure is null.
 nlohmann::ordered_json DiffJson(const StatisticsSet& a, const StatisticsSet& b, const DiffOptions& options);
-// Whether every figure is the same in both.
 bool NothingDiffers(const nlohmann::ordered_json& diff);
 // Marks rows with p_holm below 0.05. Of more rows than `most` the largest, those with a mark first.
 std::string DiffTable(const nlohmann::ordered_json& diff, std::optional<size_t> most = std::nullopt);

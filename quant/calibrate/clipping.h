@@ -74,8 +74,7 @@ class LevelCounts {
  public:
   static constexpr int kBins = 4096;
 
-  // values: finite.
-  void Add(std::span<const float> values, float origin, float inv);
+  void Add(std::span<const float> values, float origin, float inv);  // values: finite
   LevelCounts& operator+=(const LevelCounts& other);
 
   int64_t total() const;

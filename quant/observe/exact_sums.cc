@@ -38,9 +38,8 @@ void ExactSums::Cover(int first, int last) {
   if (first == first_ && width == width_) return;
   TARE_CHECK(first >= 0 && last < kLimbs);
   std::vector<int64_t> limbs(sums_ * static_cast<size_t>(width));
-  for (size_t s = 0; s < sums_; ++s) {
+  for (size_t s = 0; s < sums_; ++s)
     std::ranges::copy(Limbs(s), limbs.begin() + static_cast<ptrdiff_t>(s) * width + (first_ - first) * (width_ != 0));
-  }
   limbs_ = std::move(limbs);
   first_ = first;
   width_ = width;
@@ -148,9 +147,8 @@ ExactSums ExactSums::From(size_t sums, const Digits& digits) {
   }
   for (size_t i = 0; i < digits.limbs.size(); ++i) {
     const bool last = (i + 1) % static_cast<size_t>(digits.width) == 0;
-    if (digits.limbs[i] >= kBase || digits.limbs[i] < (last ? -kBase : 0)) {
+    if (digits.limbs[i] >= kBase || digits.limbs[i] < (last ? -kBase : 0))
       Fail("exact sums: got limb {}, expected {} to {}", digits.limbs[i], last ? -kBase : 0, kBase - 1);
-    }
   }
   ExactSums result(sums);
   if (digits.width == 0) return result;
@@ -196,9 +194,8 @@ long double ExactSums::Value(size_t sum) const {
   ExactSums one = Slice(sum, 1);
   const long double sign = one.TakeSign();
   long double value = 0.0L;
-  for (int i = one.width_ - 1; i >= 0; --i) {
+  for (int i = one.width_ - 1; i >= 0; --i)
     value += std::ldexp(static_cast<long double>(one.limbs_[static_cast<size_t>(i)]), 32 * (one.first_ + i) - kBias);
-  }
   return sign * value;
 }
 

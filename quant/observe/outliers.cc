@@ -11,8 +11,7 @@ namespace {
 
 // A total order. The sign decides last, for the same place offered twice.
 bool RanksBefore(const TopValue& a, const TopValue& b) {
-  const float magnitude_a = std::fabs(a.value);
-  const float magnitude_b = std::fabs(b.value);
+  const float magnitude_a = std::fabs(a.value), magnitude_b = std::fabs(b.value);
   if (magnitude_a != magnitude_b) return magnitude_a > magnitude_b;
   if (a.place != b.place) return a.place < b.place;
   return a.value > b.value;
@@ -21,8 +20,7 @@ bool RanksBefore(const TopValue& a, const TopValue& b) {
 // Values searched again if one of them may enter the top: few, because most cannot; enough for vectors.
 constexpr size_t kChunk = 256;
 
-// Values between flushes, far below MagnitudeCounter's bound.
-constexpr uint64_t kFlushAfter = uint64_t{1} << 24;
+constexpr uint64_t kFlushAfter = uint64_t{1} << 24;  // values between flushes, far below MagnitudeCounter's bound
 
 }  // namespace
 
@@ -47,9 +45,8 @@ void TopValues::Offer(float value, const Place& place) {
 }
 
 void TopValues::Merge(const TopValues& other) {
-  if (capacity_ != other.capacity_) {
+  if (capacity_ != other.capacity_)
     Fail("top values: got {} kept values to merge into {}, expected equal numbers", other.capacity_, capacity_);
-  }
   for (size_t i = 0, size = other.heap_.size(); i < size; ++i) Offer(other.heap_[i].value, other.heap_[i].place);
 }
 
@@ -82,9 +79,8 @@ void OutlierStatistics::Merge(const OutlierStatistics& other) {
   top.Merge(other.top);
   magnitudes.Merge(other.magnitudes);
   nonfinite += other.nonfinite;
-  if (other.first_nonfinite) {
+  if (other.first_nonfinite)
     first_nonfinite = first_nonfinite ? std::min(*first_nonfinite, *other.first_nonfinite) : *other.first_nonfinite;
-  }
 }
 
 void OutlierAccumulator::Locate(std::span<const float> run, Place place) {

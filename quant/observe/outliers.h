@@ -103,10 +103,8 @@ class MagnitudeCounter {
 // Attention logits: row = query, column = key. Hidden states: head = -1, row = token, column = channel.
 struct Place {
   int64_t sequence = 0;
-  int32_t layer = 0;
-  int32_t head = 0;
-  int64_t row = 0;
-  int64_t column = 0;
+  int32_t layer = 0, head = 0;
+  int64_t row = 0, column = 0;
   friend auto operator<=>(const Place&, const Place&) = default;
 };
 
@@ -125,8 +123,7 @@ class TopValues {
   // Whether the value would enter now. NaN never does.
   bool Admits(float value, const Place& place) const;
   void Offer(float value, const Place& place);
-  // The capacities must be equal.
-  void Merge(const TopValues& other);
+  void Merge(const TopValues& other);  // the capacities must be equal
 
   // The magnitude below which nothing can enter; 0 while there is room. An equal magnitude may still enter by its
   // place.

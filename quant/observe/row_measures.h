@@ -31,18 +31,15 @@ class ExactSums {
   // Adds factor times sum `of` of the other, also exactly: factor has at most kFactorBits significant bits.
   void AddMultiple(size_t sum, const ExactSums& other, size_t of, double factor);
   static constexpr int kFactorBits = 20;  // with the 32 of a limb they fit a double
-  // Both must hold equally many sums.
-  void Merge(const ExactSums& other);
+  void Merge(const ExactSums& other);     // both must hold equally many sums
 
-  // Accurate to one ulp of long double.
-  long double Value(size_t sum) const;
+  long double Value(size_t sum) const;  // accurate to one ulp of long double
   size_t size() const { return sums_; }
 
   // The unique form of the values that files store: limb i of sum s is limbs[s * width + i], worth 2^(32 (first + i) -
   // 1088). The last limb of a sum carries its sign, -2^32 .. 2^32 - 1; the others are 0 .. 2^32 - 1.
   struct Digits {
-    int first = 0;
-    int width = 0;
+    int first = 0, width = 0;
     std::vector<int64_t> limbs;
     friend bool operator==(const Digits&, const Digits&) = default;
   };
@@ -122,13 +119,11 @@ struct ErrorSums {
   double square = 0;   // y^2
 };
 
-// Equal lengths.
-ErrorSums SumErrors(std::span<const float> x, std::span<const float> y);
+ErrorSums SumErrors(std::span<const float> x, std::span<const float> y);  // equal lengths
 
 // 10 log10(sum x^2 / sum (x - y)^2), in dB; infinite without error, NaN where both are 0.
 double SignalToNoise(double x2, double error2);
-// sum x y / sqrt(sum x^2 sum y^2).
-double Cosine(double x2, double square, double product);
+double Cosine(double x2, double square, double product);  // sum x y / sqrt(sum x^2 sum y^2)
 
 // ---- Rows of an attention map, or of the difference of two: the spread, and how much a kernel or a cache could skip.
 
@@ -150,7 +145,6 @@ struct Sparsity {
   std::array<double, kSparsityShares.size()> entry_mass{}, block_mass{};
 };
 
-// Values must be finite.
-Sparsity MeasureSparsity(std::span<const float> row);
+Sparsity MeasureSparsity(std::span<const float> row);  // values must be finite
 
 }  // namespace tare

@@ -117,7 +117,6 @@ struct StatisticsSet {
   // `sites` from 0, then, where positions are skipped, `rest` from skip_first.
   std::vector<SitesFrom> Both() const;
   bool Whole() const;
-  // The names of this site's sums.
   std::vector<std::string> Sums(Site site) const { return SumNames(site, formats); }
 
   // The first key of the job by which another set differs, or what else keeps the two from merging; "" of the same job.

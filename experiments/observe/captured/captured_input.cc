@@ -242,20 +242,11 @@ CapturedMask::CapturedMask(const CapturedFile& file, const CapturedArray& map, c
 }
 
 bool CapturedMask::Sees(int64_t sequence, int64_t query, int64_t key, float value) const {
-  switch (kind_) {
-    case Kind::kNone:
-      return true;
-    case Kind::kCausal:
-      return key <= query + later_;
-    case Kind::kLowest:
-      return !(value <= lowest_);
-    case Kind::kArray: {
-      float seen = 0.0f;
-      array_->Read(sequence * array_sequence_ + query * columns_ + key, 1, 1, &seen);
-      return seen != 0.0f;
-    }
-  }
-  return true;
+  if (kind_ == Kind::kCausal) return key <= query + later_;
+  if (kind_ == Kind::kLowest) return !(value <= lowest_);
+  float seen = 1.0f;
+  if (kind_ == Kind::kArray) array_->Read(sequence * array_sequence_ + query * columns_ + key, 1, 1, &seen);
+  return seen != 0.0f;
 }
 
 TokenRange CapturedMask::Visible(int64_t sequence, int64_t query, std::span<const float> row, TokenRange tokens) const {

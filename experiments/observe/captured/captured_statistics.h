@@ -130,8 +130,7 @@ class CapturedIntake {
   void Add(const CapturedFile& file);
   // The input from the files so far, without the hashes.
   const CapturedInput& input() const { return input_; }
-  // The input with the hashes. Call it once, at the end.
-  CapturedInput Take();
+  CapturedInput Take();  // the input with the hashes; call it once, at the end
 
  private:
   CapturedInput input_;
