@@ -88,7 +88,6 @@ std::string CodesOf(const AttentionPlan& a, const std::string& family) {
   return codes + (family == "standard" ? "" : a.order == AttentionPlan::Order::kEarly ? " early" : " late");
 }
 
-// A case prepared for repeated runs.
 struct PreparedAttention {
   std::shared_ptr<AttentionInputs> inputs;
   AlignedBuffer<std::byte> workspace;
@@ -167,14 +166,12 @@ AttentionResult Measure(const AttentionCase& c, std::shared_ptr<AttentionInputs>
 void CheckMemory(const AttentionCase& c) {
   const double n = static_cast<double>(c.n), keys = c.keys == 0 ? n : static_cast<double>(c.keys);
   const double tensors = 6.0 * 4 * std::max(n, keys) * c.heads * c.d;
-  const double bytes = tensors + (IsOneDnn(c) ? 2 * 4 * n * keys : 0.0);
-  const double memory = MachineMemory();
-  if (bytes > 0.7 * memory) {
+  const double bytes = tensors + (IsOneDnn(c) ? 2 * 4 * n * keys : 0.0), memory = MachineMemory();
+  if (bytes > 0.7 * memory)
     Fail(
         "bench attention, {} at n {}, d {}, {} heads: needs {:.0f} GB of memory, expected at most {:.0f}; try a "
         "smaller case",
         c.kernel, c.n, c.d, c.heads, bytes / 1e9, memory / 1e9);
-  }
 }
 
 std::string Isa() {

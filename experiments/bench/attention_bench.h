@@ -46,8 +46,7 @@ struct AttentionBench {
 // if they follow each other.
 AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const Progress& progress = {});
 
-// One row per case.
-Table AttentionBenchTable(const AttentionBench& bench);
+Table AttentionBenchTable(const AttentionBench& bench);  // one row per case
 
 // {"schema":"tare.bench/1",...}; the caller fills in machine.cpu.
 Json AttentionBenchJson(const AttentionBench& bench, const std::string& cpu);

@@ -27,7 +27,6 @@ double BytesOf(const DecodeCase& c, const CacheShape& shape) {
   return c.shape.batch * CacheBytes(shape, IsOurs(c) ? c.plan.OfLayer(0) : CacheRules{}, c.shape.n);
 }
 
-// A case prepared for repeated runs.
 class PreparedDecode {
  public:
   explicit PreparedDecode(const DecodeCase& c) : case_(c), inputs_(c.shape, c.seed) {
@@ -63,12 +62,11 @@ class PreparedDecode {
   void PrepareOurs() {
     const int heads = inputs_.table().heads(), width = inputs_.table().out_width();
     for (int i = 0; i < case_.shape.batch; ++i) caches_.push_back(inputs_.Cache(case_.plan.OfLayer(0), i));
-    for (int i = 0; i < case_.shape.batch; ++i) {
+    for (int i = 0; i < case_.shape.batch; ++i)
       sequences_.push_back({&caches_[i],
                             inputs_.Query(i),
                             {inputs_.lambda(), 0, 0},
                             DenseHeads(out_.data() + i * heads * width, 1, heads, width)});
-    }
     workspace_.Reset(DecodeWorkspaceBytes(inputs_.table(), sequences_));
   }
 

@@ -76,8 +76,7 @@ struct DecodeCase {
   std::string kernel = "tare";  // tare (plan), onednn-f32 (primitives composed, a batch of one)
   CachePlan plan;               // for kernel tare
   DecodeShape shape;
-  int threads = 1;
-  int repetitions = 7;
+  int threads = 1, repetitions = 7;
   uint64_t seed = 1;
 };
 
@@ -97,8 +96,7 @@ struct DecodeResult {
 // disagrees with the reference.
 std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, const Progress& progress = {});
 
-// One row per case.
-Table DecodeBenchTable(const std::vector<DecodeResult>& results);
+Table DecodeBenchTable(const std::vector<DecodeResult>& results);  // one row per case
 
 // That no case reads memory, if so; and for each shape and plan in four bits that was also timed in eight, whether it
 // is faster, and why.

@@ -147,8 +147,7 @@ PreparedLinear::PreparedLinear(const LinearCase& c)
   const ModelSites layer{
       .family = "bench", .layers = 1, .maps = 1, .tied_head = false, .heads = {}, .weights = {{key, {.in = c.in}}}};
   const ResolvedPlan plan(Plan::Parse(c.plan), layer, Carrying::kExecuted);
-  const Rule* weight = plan.RuleAt(key);
-  const Rule* input = plan.RuleAt({Site::kQProjIn, 0});
+  const Rule *const weight = plan.RuleAt(key), *const input = plan.RuleAt({Site::kQProjIn, 0});
   if (weight == nullptr) Fail("bench linear, plan '{}': quantizes no weights; try weights=int8/channel", c.plan);
   if (input == nullptr && c.rows != 1)
     RefuseRule(*weight, Formatted("{} rows of inputs in f32", c.rows), "one", "linear_in=int8/token beside it");
@@ -201,17 +200,15 @@ void PreparedLinear::CheckRow(int64_t row) {
       size += std::abs(double{x[i]} * weights[i]);
       sum += std::abs(double{weights[i]});
     }
-    const double y = y_[row * case_.out + n];
-    const double right = OneTokenSteps() ? dequantized : expected[n];
+    const double y = y_[row * case_.out + n], right = OneTokenSteps() ? dequantized : expected[n];
     // Codes' magnitudes are within one of x's: sum covers that.
     const double terms = size + (sum + OffsetsOf(w, n)) * largest;
     const int64_t roundings = (HasOffset(w.format) ? 2 : 1) * (w.Groups() + case_.in / 16) + 8;
     const double bound = static_cast<double>(roundings) * 0x1p-24 * terms +
                          (OneTokenSteps() ? sum * largest / OneToken::kLargestCode : 0);
-    if (!(std::abs(y - right) <= bound)) {
+    if (!(std::abs(y - right) <= bound))
       Fail("bench linear, plan '{}': row {}, output {}: got {}, expected the reference's {}; nothing was timed",
            case_.plan, row, n, y, right);
-    }
     error_ += (y - dense) * (y - dense);
     size_ += dense * dense;
   }

@@ -29,8 +29,7 @@ namespace tare {
 struct LinearCase {
   std::string plan = "weights=int8/channel,linear_in=int8/token";
   int64_t rows = 512, out = 2048, in = 2048;
-  int threads = 1;
-  int repetitions = 7;
+  int threads = 1, repetitions = 7;
   uint64_t seed = 1;
 };
 
@@ -53,21 +52,18 @@ struct LinearBench {
 // Throws Error for a case that cannot run or disagrees with the reference, before the first is timed.
 LinearBench BenchLinear(const std::vector<LinearCase>& cases, const Progress& progress = {});
 
-// One row per case.
-Table LinearBenchTable(const LinearBench& bench);
+Table LinearBenchTable(const LinearBench& bench);  // one row per case
 
 // {"schema":"tare.bench/1","bench":"linear",...}
 Json LinearBenchJson(const LinearBench& bench, const std::string& cpu);
 
-// The cases of `tare bench linear` without arguments.
-std::vector<LinearCase> DefaultLinearCases();
+std::vector<LinearCase> DefaultLinearCases();  // of `tare bench linear` without arguments
 
 // A case ready to run again and again: its weights in as many copies as one-token steps need, its
 // input, and the check against the scalar reference.
 class PreparedLinear {
  public:
-  // Throws Error for a plan that no linear kernel executes.
-  explicit PreparedLinear(const LinearCase& c);
+  explicit PreparedLinear(const LinearCase& c);  // throws Error for a plan that no linear kernel executes
 
   void RunOnce();  // one call, on the next copy of the weights
   // Throws Error if the kernel and the scalar reference differ by more than f32's rounding.

@@ -5,7 +5,6 @@
 
 #include <unistd.h>
 
-#include <span>
 #include <unordered_map>
 
 #include <omp.h>

@@ -115,8 +115,7 @@ double LastCacheBytes();
 // The better of each: a shared machine is slower at times, never faster.
 Roofline Better(const Roofline& a, const Roofline& b);
 
-// {"u8s8_gops","f32_gflops","bf16_gflops","read_gbps"}
-nlohmann::ordered_json ToJson(const Roofline& roofline);
+nlohmann::ordered_json ToJson(const Roofline& roofline);  // {"u8s8_gops","f32_gflops","bf16_gflops","read_gbps"}
 
 // The yardstick for forward passes: the rate of oneDNN's large matmul on all threads, with weights in the layout that
 // it prefers. A prepared product x [rows, in] W [in, out] in f32, or bf16 factors with f32 sums.
