@@ -60,26 +60,8 @@ struct Outcome {
   std::string written;  // into a folder: "28 matrices in pack-quantized"
 };
 
-// By way of a file in a folder beside it, which goes away again.
-Outcome QuantizeToFolder(QuantizeJob job, const std::string& format, const Progress& progress) {
-  const AtomicFolder passing(job.out.string() + ".quantized");
-  AtomicFolder folder(job.out);
-  job.out = passing.path() / "codes.h5";
-  Outcome made{.summary = Quantize(job, progress), .written = {}};
-  if (format == kDequantized) {
-    const ExportSummary written = ExportDequantized(job.out, job.model, folder.path());
-    made.written = WrittenText(written);
-    made.summary.bytes_after = written.bytes;
-  } else {
-    const CompressedSummary written = ExportCompressed(job.out, folder.path(), TARE_VERSION);
-    made.written = FormatsText(written);
-    made.summary.bytes_after = written.bytes;
-  }
-  folder.Commit();
-  return made;
-}
-
-Outcome MadeBy(const QuantizeJob& job, const std::string& format, const Progress& progress) {
+// Into a folder by way of a file in a folder beside it, which goes away again.
+Outcome MadeBy(QuantizeJob job, const std::string& format, const Progress& progress) {
   if (format != kDequantized && format != kCompressed) return {Quantize(job, progress), ""};
   if (format == kCompressed) {
     if (!job.method.codes)
@@ -87,7 +69,19 @@ Outcome MadeBy(const QuantizeJob& job, const std::string& format, const Progress
                 job.method.EquivalentText());
     CheckCompressed(job.plan, LoadConfig(job.model));
   }
-  return QuantizeToFolder(job, format, progress);
+  const AtomicFolder passing(job.out.string() + ".quantized");
+  AtomicFolder folder(job.out);
+  job.out = passing.path() / "codes.h5";
+  Outcome made{.summary = Quantize(job, progress), .written = {}};
+  if (format == kDequantized) {
+    const ExportSummary written = ExportDequantized(job.out, job.model, folder.path());
+    made.summary.bytes_after = written.bytes, made.written = WrittenText(written);
+  } else {
+    const CompressedSummary written = ExportCompressed(job.out, folder.path(), TARE_VERSION);
+    made.summary.bytes_after = written.bytes, made.written = FormatsText(written);
+  }
+  folder.Commit();
+  return made;
 }
 
 std::vector<size_t> UnreachedOf(const ReachedExperts& layer) {

@@ -93,16 +93,14 @@ void StopOnSignals() {
   action.sa_flags = SA_ONSTACK;  // parallel.h
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  struct sigaction hangup = {};
-  sigaction(SIGHUP, nullptr, &hangup);
-  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup ignores it
-  struct sigaction pipe = {};
-  sigaction(SIGPIPE, nullptr, &pipe);
-  if (pipe.sa_handler == SIG_DFL) {  // the print that fails cleans up first (ReaderEnded)
+  struct sigaction before = {}, lost = {};
+  sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup ignores it
+  sigaction(SIGPIPE, nullptr, &before);
+  if (before.sa_handler == SIG_DFL) {  // the print that fails cleans up first (ReaderEnded)
     action.sa_handler = [](int) {};
     sigaction(SIGPIPE, &action, nullptr);
   }
-  struct sigaction lost = {};
   lost.sa_sigaction = StopOnLostPage;
   lost.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigaction(SIGBUS, &lost, nullptr);
