@@ -23,8 +23,7 @@ struct CellsCommand {
 
 // --stats and --cache, of the command's group, and what to measure, windows, --out and --json.
 void AddCellsOptions(CLI::App& command, CellsCommand& options);
-// The groups that come last.
-void AddSharedOptions(CLI::App& command, CellsCommand& options);
+void AddSharedOptions(CLI::App& command, CellsCommand& options);  // the groups that come last
 
 // The folder of the cells before its files: who has it is refused none of them. `outputs` are files of the folder
 // besides its cells; schema: of --json, "tare.sweep/".
@@ -43,9 +42,7 @@ std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line,
 // As above, with a progress line of its own.
 std::vector<SweepCell> RunCells(const SweepOptions& options);
 
-// --list, --cells and --merge.
-void AddCellNumbers(CLI::App& command, CellsCommand& options);
-// Prints the cells with their numbers.
+void AddCellNumbers(CLI::App& command, CellsCommand& options);  // --list, --cells and --merge
 void PrintCells(const SweepOptions& options);
 // Call them before any cell runs: limits the sweep to --cells; and copies cells of other folders into this one.
 void Select(CellsCommand& options);

@@ -147,7 +147,7 @@ void AddQuiet(CLI::App& command);
 void AddFresh(CLI::App& command, bool& fresh, const std::string& where);
 void AddHashAgain(CLI::App& command);
 
-// --threads, --math and --quiet, of the group kCommon, and before the last what `also` adds, as AddHashAgain does; Apply
+// --threads, --math and --quiet, of the group kCommon; before the last what `also` adds, as AddHashAgain does; Apply
 // sets the threads.
 struct MachineOptions {
   int threads = 0;
@@ -158,11 +158,9 @@ struct MachineOptions {
   Math Apply() const;
 };
 
-// The processor's own name; "unknown" if it has none.
-std::string CpuName();
+std::string CpuName();  // the processor's own name; "unknown" if it has none
 
-// Keeps the arguments of main for WithCommand.
-void KeepCommand(int argc, char** argv);
+void KeepCommand(int argc, char** argv);  // keeps the arguments of main for WithCommand
 
 // The options that figures depend on, as they were given: {"--tokens", "4096"}, {"MODEL", "m"}.
 std::map<std::string, std::string> AskedBy(const CLI::App& command);
@@ -195,8 +193,7 @@ std::string Hdf5With(const std::string& schema);
 // result keeps other processes from the outputs as long as it lives.
 [[nodiscard]] std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs,
                                                  const std::vector<Output>& outputs);
-// Whether a file begins so.
-bool Begins(const std::filesystem::path& path, std::string_view beginning);
+bool Begins(const std::filesystem::path& path, std::string_view beginning);  // whether a file begins so
 
 // An output for the line that says what was made: "S.h5 (replaced)" where it was there before.
 std::string Made(const std::string& output);
@@ -211,14 +208,12 @@ std::vector<Output> OutputsIn(const std::vector<std::string>& inputs, const std:
 std::vector<Output> NewFilesIn(const std::vector<std::string>& inputs, const std::filesystem::path& folder,
                                const std::vector<std::string>& names);
 
-// On standard error, unless --quiet is given.
-void ShowContinued(const std::string& text);
+void ShowContinued(const std::string& text);  // on standard error, unless --quiet is given
 
 // Begins a new command: what an earlier one was going to make is forgotten.
 void ForgetOutputs();
 
-// "a/b" for "a/b/".
-std::filesystem::path WithoutSlash(const std::filesystem::path& folder);
+std::filesystem::path WithoutSlash(const std::filesystem::path& folder);  // "a/b" for "a/b/"
 
 // Whether tables go to standard output: not if JSON does.
 inline bool PrintsTables(const std::string& json_target) { return json_target != "-"; }

@@ -49,8 +49,7 @@ struct NewArray {
 class Turn {
  public:
   ~Turn();
-  // Memory of this turn, aligned to 64 bytes, not initialised.
-  std::span<std::byte> Workspace(size_t bytes);
+  std::span<std::byte> Workspace(size_t bytes);  // memory of this turn, aligned to 64 bytes, not initialised
 
  private:
   template <typename Work>
