@@ -88,14 +88,11 @@ KeptStreams::Sequences KeptStreams::SequencesOf(const TokenBatch& batch) {
 
 void KeptStreams::Begin(Run run) {
   run_ = std::move(run);
-  for (auto stream = streams_.begin(); stream != streams_.end();) {
-    if (run_.expected.contains(stream->first)) {
-      ++stream;
-      continue;
-    }
-    for (const auto& [tokens, values] : stream->second) values_ -= std::ssize(values);
-    stream = streams_.erase(stream);
-  }
+  std::erase_if(streams_, [this](const auto& stream) {
+    if (run_.expected.contains(stream.first)) return false;
+    for (const auto& [tokens, values] : stream.second) values_ -= std::ssize(values);
+    return true;
+  });
 }
 
 int KeptStreams::Resume(const TokenBatch& batch, std::span<float> x) const {

@@ -75,11 +75,9 @@ Model::Model(const std::filesystem::path& folder, WeightReading reading, Math ma
   for (int layer = 0; layer < config_.layers; ++layer) layers_.push_back(family_.load(weights_, config_, layer));
   const std::string head_name(HeadTensor(config_));
   const WeightMatrix head_matrix = weights_.Matrix(head_name, V, E);
-  if (const std::string bias(family_.names.head_bias); !bias.empty()) {
-    head_ = LinearWeights(head_name, head_matrix, weights_.Vector(bias, {V}));
-  } else {
-    head_ = LinearWeights(head_name, head_matrix, {}, kHeadPart);
-  }
+  const std::string head_bias(family_.names.head_bias);
+  head_ = head_bias.empty() ? LinearWeights(head_name, head_matrix, {}, kHeadPart)
+                            : LinearWeights(head_name, head_matrix, weights_.Vector(head_bias, {V}));
   if (config_.tied_embeddings && weights_.Has(head)) {
     if (!weights_.SameBytes(head, embedding))
       Fail(
@@ -91,9 +89,6 @@ Model::Model(const std::filesystem::path& folder, WeightReading reading, Math ma
   }
   weights_.CheckAllTaken(config_);
 }
-
-Model::Model(const std::filesystem::path& folder, Math math, const WeightMemory& memory)
-    : Model(folder, WeightReading::kWhole, math, memory) {}
 
 Stream::Stream(const Stream& other) {
   const auto copy = [](const AlignedBuffer<float>& from, AlignedBuffer<float>& to) {
@@ -189,11 +184,7 @@ void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
   const TokenBatch last = config_.pools ? LastTokens(batch) : TokenBatch();
   const TokenBatch& states = config_.pools ? last : batch;
   const LayerCall after{config_, layers_.back(), batch, rotary_, products_, visitors, nullptr, -1, activations_};
-  if (final_norm_bias_.empty()) {
-    NormRows(after, final_norm_);
-  } else {
-    LayerNormRows(after, final_norm_, final_norm_bias_);
-  }
+  final_norm_bias_.empty() ? NormRows(after, final_norm_) : LayerNormRows(after, final_norm_, final_norm_bias_);
   ShowRows(visitors, Site::kFinalNorm, {}, states, activations_.normed.data(), E);
   ShowRows(visitors, Site::kLmHeadIn, {}, states, activations_.normed.data(), E);
 }

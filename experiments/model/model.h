@@ -122,7 +122,8 @@ struct Execution {
 class Model {
  public:
   // Throws Error unless it is a checkpoint of a known family, whole and finite.
-  explicit Model(const std::filesystem::path& folder, Math math = Math::kF32, const WeightMemory& memory = {});
+  explicit Model(const std::filesystem::path& folder, Math math = Math::kF32, const WeightMemory& memory = {})
+      : Model(folder, WeightReading::kWhole, math, memory) {}
   // Whole; a model of kShapes is only looked at.
   Model(const std::filesystem::path& folder, WeightReading reading, Math math = Math::kF32,
         const WeightMemory& memory = {});

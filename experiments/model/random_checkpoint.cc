@@ -53,10 +53,7 @@ class Tensors {
 
  private:
   void Store(std::byte* at, float value) const {
-    if (type_ == WeightType::kF32) {
-      std::memcpy(at, &value, 4);
-      return;
-    }
+    if (type_ == WeightType::kF32) return std::memcpy(at, &value, 4), void();
     const uint16_t bits = type_ == WeightType::kBf16 ? Bf16FromFloat(value) : F16FromFloat(value);
     std::memcpy(at, &bits, 2);
   }

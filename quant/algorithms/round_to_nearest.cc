@@ -85,10 +85,7 @@ float BlockEnd(const float* values, int64_t n, const Format& format, float clip,
 void RoundInBlocksOfRow(std::span<float> row, const Format& format) {
   const FormatInfo& info = Info(format);
   const float absmax = AbsMax(row), of_row = TensorScale(absmax, info.grid, format.scale);
-  if (absmax < kSmallestAbsmax) {
-    std::ranges::fill(row, 0.0f);
-    return;
-  }
+  if (absmax < kSmallestAbsmax) return std::ranges::fill(row, 0.0f), void();
   const auto block = static_cast<size_t>(info.block);
   for (size_t begin = 0; begin < row.size(); begin += block) {
     const std::span<float> values = row.subspan(begin, std::min(block, row.size() - begin));
@@ -116,10 +113,7 @@ Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice
   for (int i = 1; i < kSteps; ++i) {
     const Ends ends = Shrunk(widest, 1.0f - static_cast<float>(i) / 64.0f, info.range);
     const double error = error_of(ends);
-    if (error < least) {
-      least = error;
-      best = ends;
-    }
+    if (error < least) least = error, best = ends;
   }
   return best;
 }

@@ -155,11 +155,7 @@ QuantizedMatrixBuffer::QuantizedMatrixBuffer(Format format, int64_t out, int64_t
     buffer.Reset(groups);
     place = buffer.data();
   };
-  if (type == ScaleType::kF32) {
-    take(scales_, view_.scales);
-  } else {
-    take(scale_codes_, view_.scale_codes);
-  }
+  type == ScaleType::kF32 ? take(scales_, view_.scales) : take(scale_codes_, view_.scale_codes);
   if (format.range == CodeRange::kZero) take(zeros_, view_.zeros);
   if (format.range == CodeRange::kMin) take(minima_, view_.minima);
 }

@@ -20,11 +20,8 @@ void Join(IndexRanges& ranges) {
   std::ranges::sort(ranges, {}, &IndexRange::first);
   IndexRanges joined;
   for (const IndexRange& range : ranges) {
-    if (joined.empty() || range.first > joined.back().last + 1) {
-      joined.push_back(range);
-    } else {
-      joined.back().last = std::max(joined.back().last, range.last);
-    }
+    if (joined.empty() || range.first > joined.back().last + 1) joined.push_back(range);
+    joined.back().last = std::max(joined.back().last, range.last);
   }
   ranges = std::move(joined);
 }

@@ -33,28 +33,15 @@ namespace {
 
 bool IsOf(SiteOf part, const ModelConfig& config, int layer) {
   const LayerKind kind = config.Kind(layer);
-  switch (part) {
-    case SiteOf::kExperts:
-      return config.Routes(layer);
-    case SiteOf::kFeedForward:
-    case SiteOf::kGate:
-      return config.ffn > 0 && !config.Routes(layer);
-    case SiteOf::kMamba:
-      return kind == LayerKind::kMamba;
-    case SiteOf::kMambaRank:
-      return kind == LayerKind::kMamba && config.scan_rank > 0;
-    case SiteOf::kMambaPair:
-      return kind == LayerKind::kMambaPair;
-    case SiteOf::kMemoryUnit:
-      return kind == LayerKind::kMemoryUnit;
-    case SiteOf::kOwnKeys:
-      return kind == LayerKind::kAttention;
-    case SiteOf::kAttention:
-    case SiteOf::kLambda:
-      return kind == LayerKind::kAttention || kind == LayerKind::kSharedAttention;
-    default:
-      return true;
-  }
+  if (part == SiteOf::kExperts) return config.Routes(layer);
+  if (part == SiteOf::kFeedForward || part == SiteOf::kGate) return config.ffn > 0 && !config.Routes(layer);
+  if (part == SiteOf::kMamba) return kind == LayerKind::kMamba;
+  if (part == SiteOf::kMambaRank) return kind == LayerKind::kMamba && config.scan_rank > 0;
+  if (part == SiteOf::kMambaPair) return kind == LayerKind::kMambaPair;
+  if (part == SiteOf::kMemoryUnit) return kind == LayerKind::kMemoryUnit;
+  if (part == SiteOf::kOwnKeys) return kind == LayerKind::kAttention;
+  const bool of_attention = part == SiteOf::kAttention || part == SiteOf::kLambda;
+  return !of_attention || kind == LayerKind::kAttention || kind == LayerKind::kSharedAttention;
 }
 
 }  // namespace

@@ -211,23 +211,12 @@ std::vector<float> RotaryFrequencies(const RotaryConfig& rotary, int head_dim, i
   for (int i = 0; i < r; i += 2) {
     const float exponent = static_cast<float>(i) / static_cast<float>(r);
     const float power = std::pow(static_cast<float>(rotary.theta), exponent), frequency = 1.0f / power;
-    switch (rotary.type) {
-      case Type::kDefault:
-        frequencies.push_back(frequency);
-        break;
-      case Type::kLinear:
-        frequencies.push_back(frequency / static_cast<float>(rotary.factor));
-        break;
-      case Type::kLlama3:
-        frequencies.push_back(Llama3(frequency, rotary));
-        break;
-      case Type::kYarn:
-        frequencies.push_back(Yarn(power, i / 2, rotary, r));
-        break;
-      case Type::kLongRope:
-        frequencies.push_back(1.0f / (static_cast<float>(divisors[static_cast<size_t>(i / 2)]) * power));
-        break;
-    }
+    frequencies.push_back(
+        rotary.type == Type::kLinear     ? frequency / static_cast<float>(rotary.factor)
+        : rotary.type == Type::kLlama3   ? Llama3(frequency, rotary)
+        : rotary.type == Type::kYarn     ? Yarn(power, i / 2, rotary, r)
+        : rotary.type == Type::kLongRope ? 1.0f / (static_cast<float>(divisors[static_cast<size_t>(i / 2)]) * power)
+                                         : frequency);
   }
   return frequencies;
 }

@@ -145,11 +145,8 @@ LayerWeights LoadMamba2Layer(Weights& weights, const ModelConfig& c, int layer) 
 
 void Mamba2Forward(const LayerCall& call) {
   NormRows(call, call.weights.vectors.at(kMixerNorm));
-  if (call.config.Kind(call.layer) == LayerKind::kMambaPair) {
-    MixMambaPair(call, kFirst.norm, kSecond.norm);
-  } else {
-    MixMamba2(call, kOnly.norm);
-  }
+  const bool pair = call.config.Kind(call.layer) == LayerKind::kMambaPair;
+  pair ? MixMambaPair(call, kFirst.norm, kSecond.norm) : MixMamba2(call, kOnly.norm);
   AddDelta(call);
 }
 

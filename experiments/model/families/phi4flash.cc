@@ -174,17 +174,10 @@ LayerWeights LoadPhi4FlashLayer(Weights& weights, const ModelConfig& c, int laye
 
 void Phi4FlashForward(const LayerCall& call) {
   LayerNormRows(call, kInputNorm, kInputNormBias);
-  switch (call.config.Kind(call.layer)) {
-    case LayerKind::kAttention:
-    case LayerKind::kSharedAttention:
-      AttendNormed(call);
-      break;
-    case LayerKind::kMamba:
-      MixMamba(call);
-      break;
-    default:
-      MixMemory(call);
-  }
+  const LayerKind kind = call.config.Kind(call.layer);
+  (kind == LayerKind::kMamba        ? MixMamba
+   : kind == LayerKind::kMemoryUnit ? MixMemory
+                                    : AttendNormed)(call);
   AddDelta(call);
   LayerNormRows(call, kPostAttentionNorm, kPostNormBias);
   FeedForward(call);

@@ -157,11 +157,7 @@ void LinearProducts::ProjectIntegers(const float* x, int64_t rows, const LinearW
     });
     x = own;
   }
-  if (input.format) {
-    quantized_.Project(x, rows, *input.format, projections);
-  } else {
-    one_token_.Project(x, rows, projections);
-  }
+  input.format ? quantized_.Project(x, rows, *input.format, projections) : one_token_.Project(x, rows, projections);
 }
 
 // A W whose values are made a part of its rows at a time: the vocabulary's may be as large as all others together.

@@ -16,16 +16,10 @@ namespace tare {
 namespace {
 
 WeightType TypeOf(const TensorView& tensor, const std::string& where) {
-  switch (tensor.dtype) {
-    case DType::kF32:
-      return WeightType::kF32;
-    case DType::kBF16:
-      return WeightType::kBf16;
-    case DType::kF16:
-      return WeightType::kF16;
-    default:
-      Fail("{}: tensor '{}': got dtype {}, expected F32, BF16 or F16", where, tensor.name, Name(tensor.dtype));
-  }
+  if (tensor.dtype == DType::kF32) return WeightType::kF32;
+  if (tensor.dtype == DType::kBF16) return WeightType::kBf16;
+  if (tensor.dtype == DType::kF16) return WeightType::kF16;
+  Fail("{}: tensor '{}': got dtype {}, expected F32, BF16 or F16", where, tensor.name, Name(tensor.dtype));
 }
 
 // Bits that are all set in infinities and NaNs.
@@ -156,13 +150,8 @@ std::vector<StackedTensor> StackedTensors(const ModelConfig& config) {
 
 void SplitFused(const ModelConfig& config, Checkpoint& files) {
   SplitMlxExperts(config, files);
-  for (const auto& [name, parts, rows] : FusedTensors(config)) {
-    if (rows > 0) {
-      files.SplitColumns(name, rows, parts);
-    } else {
-      files.Split(name, parts);
-    }
-  }
+  for (const auto& [name, parts, rows] : FusedTensors(config))
+    rows > 0 ? files.SplitColumns(name, rows, parts) : files.Split(name, parts);
   for (const StackedTensor& stacked : StackedTensors(config)) {
     files.SplitMatrices(stacked.name, stacked.Parts(".weight"));
     files.SplitMatrices(stacked.name + ".weight", stacked.Parts(".weight"));  // as MXFP4 is read

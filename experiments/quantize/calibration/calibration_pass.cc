@@ -118,18 +118,10 @@ SecondMoments& InputMoments::Of(std::optional<int> expert) {
 }
 
 Site InputOf(const LinearPlace& place) {
-  switch (place.Input()) {
-    case Site::kKProjIn:
-    case Site::kVProjIn:
-    case Site::kLambdaProjIn:
-      return Site::kQProjIn;
-    case Site::kUpProjIn:
-      return Site::kGateProjIn;
-    case Site::kMixer2InProjIn:
-      return Site::kMixer1InProjIn;
-    default:
-      return place.Input();
-  }
+  const Site input = place.Input();
+  if (input == Site::kKProjIn || input == Site::kVProjIn || input == Site::kLambdaProjIn) return Site::kQProjIn;
+  if (input == Site::kUpProjIn) return Site::kGateProjIn;
+  return input == Site::kMixer2InProjIn ? Site::kMixer1InProjIn : input;
 }
 
 std::vector<LinearLayer> LayersWithInput(Site site, const ModelConfig& config, int layer) {
