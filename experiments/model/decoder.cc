@@ -251,14 +251,6 @@ void FeedForwardUngated(const LayerCall& call) {
   ProjectSeen(call, call.a.up.data(), {{Site::kDownProjIn, w.down, call.a.delta.data()}});
 }
 
-void NormDelta(const LayerCall& call, const std::vector<float>& weight) {
-  const int64_t E = call.config.hidden;
-  ForRows(call, [&](int64_t row) {
-    float* const delta = call.a.delta.data() + row * E;
-    RmsNorm(delta, weight.data(), call.config.norm_eps, E, delta);
-  });
-}
-
 void AddDelta(const LayerCall& call) {
   const int64_t E = call.config.hidden;
   const float scale = call.config.residual_scale;
@@ -267,6 +259,15 @@ void AddDelta(const LayerCall& call) {
     if (scale != 1) ScaleInto(delta, scale, E, delta);
     AddTo(call.a.x.data() + row * E, delta, E);
   });
+}
+
+void AddNormedDelta(const LayerCall& call, const std::vector<float>& weight) {
+  const int64_t E = call.config.hidden;
+  ForRows(call, [&](int64_t row) {
+    float* const delta = call.a.delta.data() + row * E;
+    RmsNorm(delta, weight.data(), call.config.norm_eps, E, delta);
+  });
+  AddDelta(call);
 }
 
 }  // namespace tare

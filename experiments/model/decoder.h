@@ -50,8 +50,8 @@ using GatedUnit = std::function<void(float* gate, const float* up, size_t n)>;
 void FeedForward(const LayerCall& call, const GatedUnit& unit);
 void FeedForward(const LayerCall& call);         // with the configuration's activation f: f(gate) up
 void FeedForwardUngated(const LayerCall& call);  // delta = W_down f(W_up normed)
-void NormDelta(const LayerCall& call, const std::vector<float>& weight);  // delta = norm(delta) * weight
-void AddDelta(const LayerCall& call);                                     // x += residual_scale delta
+void AddDelta(const LayerCall& call);            // x += residual_scale delta
+void AddNormedDelta(const LayerCall& call, const std::vector<float>& weight);  // first delta = norm(delta) * weight
 
 // delta of layers without attention: a Mamba, a Mamba-2, two of these and a norm of their difference, and a gated
 // memory unit (scan_layers.cc). norm: the vector of the norm before out_proj.

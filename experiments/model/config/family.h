@@ -31,9 +31,9 @@ class LinearWeights;
 struct LinearPlace {
   Site weight;
   std::string_view tensor;  // TENSOR.weight [MatrixShape], and TENSOR.bias; of experts with {} for the expert's number
-  LinearWeights LayerWeights::* linear;  // null: one for each expert
-  bool ModelConfig::* bias;              // whether it has a bias; null: never
-  std::string_view norm;                 // the norm whose output it multiplies; empty: it multiplies something else
+  LinearWeights LayerWeights::* linear = nullptr;  // null: one for each expert
+  bool ModelConfig::* bias = nullptr;              // whether it has a bias; null: never
+  std::string_view norm = {};  // the norm whose output it multiplies; empty: it multiplies something else
   // The stored tensor of which it is some rows, after those of the places before it; empty: it is a tensor of its own.
   // Checkpoints show the rows as TENSOR (experiments/model/linear/weights.h).
   std::string_view fused = {};

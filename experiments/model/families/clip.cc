@@ -6,9 +6,7 @@
 // DiffCLIP: V1's attention with biases, a head norm with a weight, and lambda_init 0.8 in every layer; head h has the
 // maps 2h and 2h + 1, and num_attention_heads counts maps. Source: hammoudhasan/DiffCLIP, diff_attention.py and
 // diff_clip.py.
-#include "experiments/model/config/config.h"
 #include "experiments/model/families/llama.h"
-#include "experiments/model/families/table.h"
 #include "quant/base/message.h"
 
 namespace tare {
@@ -68,21 +66,13 @@ void ReadVision(const ConfigKeys& keys, ModelConfig& c) {
   c.max_positions = 1 + c.Patches();
 }
 
+template <void (*read)(const ConfigKeys&, ModelConfig&)>
 void ReadDifferential(const ConfigKeys& keys, ModelConfig& c) {
+  read(keys, c);
   c.pairing = ModelConfig::Pairing::kAdjacent;
   c.lambda_init = static_cast<float>(keys.Positive("lambda_init", 0.8));
   c.head_norm_eps = static_cast<float>(keys.Positive("attn_rms_norm_eps", 1e-5));
   RequireEven(keys, "num_attention_heads", c.heads);
-}
-
-void ReadDiffText(const ConfigKeys& keys, ModelConfig& c) {
-  ReadClipConfig(keys, c);
-  ReadDifferential(keys, c);
-}
-
-void ReadDiffVision(const ConfigKeys& keys, ModelConfig& c) {
-  ReadVision(keys, c);
-  ReadDifferential(keys, c);
 }
 
 LayerWeights LoadClipLayer(Weights& weights, const ModelConfig& c, int layer) {
@@ -130,7 +120,9 @@ constexpr Family Differential(Family tower) {
 
 constinit const Family kClipText = Tower("clip_text_model", kTextNames, ReadClipConfig);
 constinit const Family kClipVision = Tower("clip_vision_model", kVisionNames, ReadVision);
-constinit const Family kDiffClipText = Differential(Tower("diffclip_text_model", kTextNames, ReadDiffText));
-constinit const Family kDiffClipVision = Differential(Tower("diffclip_vision_model", kVisionNames, ReadDiffVision));
+constinit const Family kDiffClipText =
+    Differential(Tower("diffclip_text_model", kTextNames, ReadDifferential<ReadClipConfig>));
+constinit const Family kDiffClipVision =
+    Differential(Tower("diffclip_vision_model", kVisionNames, ReadDifferential<ReadVision>));
 
 }  // namespace tare

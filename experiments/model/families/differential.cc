@@ -74,12 +74,11 @@ void ReadDiffV2Config(const ConfigKeys& keys, ModelConfig& c) {
   keys.Refuse("sliding_window");
   keys.Refuse("head_pairing", {"\"adjacent\""});
   keys.Refuse("lambda_init");
-  if (c.heads % (2 * int64_t{c.kv_heads}) != 0) {
+  if (c.heads % (2 * int64_t{c.kv_heads}) != 0)
     Fail(
         "{}: num_attention_heads: got {}, expected a multiple of twice num_key_value_heads {}: the two maps of a head "
         "share a key head",
         keys.where(), c.heads, c.kv_heads);
-  }
 }
 
 std::vector<OutputHead> DiffV2Heads(const ModelConfig& c) { return V2Heads(c.heads / 2, c.kv_heads); }

@@ -13,7 +13,6 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/model/decoder.h"
 #include "experiments/model/families/llama.h"
 
 namespace tare {
@@ -47,29 +46,15 @@ inline constexpr Site kExpertsSmoothed[]{Site::kQProjIn, Site::kExpertsGateUpIn,
 
 // A router's weight, which reads what the norm before the experts makes.
 constexpr VectorPlace RouterPlace(std::string_view tensor) {
-  return {.tensor = tensor,
-          .shape = RouterShape,
-          .mean = 0,
-          .deviation = 0.1f,
-          .norm = kPostAttentionNorm,
-          .of = SiteOf::kExperts};
+  return {tensor, RouterShape, 0, 0.1f, nullptr, kPostAttentionNorm, SiteOf::kExperts};
 }
 
 // Matrices of each expert; names have {} for its number.
 constexpr LinearPlace WideExperts(std::string_view tensor, std::vector<LinearWeights> LayerWeights::* experts) {
-  return {.weight = Site::kExpertsGateUpW,
-          .tensor = tensor,
-          .linear = nullptr,
-          .bias = nullptr,
-          .norm = kPostAttentionNorm,
-          .experts = experts};
+  return {.weight = Site::kExpertsGateUpW, .tensor = tensor, .norm = kPostAttentionNorm, .experts = experts};
 }
 constexpr LinearPlace NarrowExperts(std::string_view tensor) {
-  return {.weight = Site::kExpertsDownW,
-          .tensor = tensor,
-          .linear = nullptr,
-          .bias = nullptr,
-          .experts = &LayerWeights::experts_down};
+  return {.weight = Site::kExpertsDownW, .tensor = tensor, .experts = &LayerWeights::experts_down};
 }
 // Llama's attention, and these in the place of its feed-forward.
 constexpr std::array<LinearPlace, 7> WithExperts(std::string_view gate, std::string_view up, std::string_view down) {

@@ -9,7 +9,6 @@
 
 #include "experiments/model/activation.h"
 #include "experiments/model/families/llama.h"
-#include "experiments/model/families/table.h"
 #include "quant/base/message.h"
 
 namespace tare {
@@ -74,12 +73,10 @@ void Gemma3Forward(const LayerCall& call) {
   const auto& vectors = call.weights.vectors;
   NormRows(call, vectors.at(kInputNorm));
   AttendNormed(call);
-  NormDelta(call, vectors.at(kPostAttentionNorm));
-  AddDelta(call);
+  AddNormedDelta(call, vectors.at(kPostAttentionNorm));
   NormRows(call, vectors.at(kPreFeedForwardNorm));
   FeedForward(call);
-  NormDelta(call, vectors.at(kPostFeedForwardNorm));
-  AddDelta(call);
+  AddNormedDelta(call, vectors.at(kPostFeedForwardNorm));
 }
 
 constexpr auto kGemma3Linear = Changed(kLlamaLinear, [](auto& places) {

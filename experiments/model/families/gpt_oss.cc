@@ -7,7 +7,6 @@
 // sinks and biases stay as they are under every plan. transformers fixes the unit's limit and slope; a configuration
 // with others is refused.
 #include "experiments/model/families/experts.h"
-#include "experiments/model/families/table.h"
 #include "quant/base/message.h"
 
 namespace tare {

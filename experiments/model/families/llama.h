@@ -86,7 +86,6 @@ constexpr Family LikeLlama(std::string_view name, std::string_view examples,
 //   O_j    = (1 - lambda_init) norm((P_j1 - lambda P_j2) V_j)        a root mean square over the head's 2d channels
 inline constexpr std::string_view kHeadNorm = "self_attn.subln.weight";
 
-inline std::vector<int64_t> LambdaShape(const ModelConfig& c) { return {c.head_dim}; }
 inline std::vector<int64_t> HeadNormShape(const ModelConfig& c) { return {2 * int64_t{c.head_dim}}; }
 struct LambdaNames {
   std::string_view q1 = "self_attn.lambda_q1", k1 = "self_attn.lambda_k1";
@@ -95,7 +94,7 @@ struct LambdaNames {
 };
 constexpr auto LambdaVectors(const LambdaNames& names) {
   const auto vector = [](std::string_view name) {
-    return VectorPlace{.tensor = name, .shape = LambdaShape, .mean = 0, .deviation = 0.1f, .of = SiteOf::kAttention};
+    return VectorPlace{.tensor = name, .shape = HeadDimShape, .mean = 0, .deviation = 0.1f, .of = SiteOf::kAttention};
   };
   return std::array{vector(names.q1), vector(names.k1), vector(names.q2), vector(names.k2)};
 }

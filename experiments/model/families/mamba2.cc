@@ -14,9 +14,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "experiments/model/decoder.h"
 #include "experiments/model/families/llama.h"
-#include "experiments/model/families/table.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 

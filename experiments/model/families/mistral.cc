@@ -6,7 +6,6 @@
 // Mixtral (modeling_mixtral.py): attention as llama's without biases, over all keys or a window, and experts in the
 // place of the feed-forward (experts.h), whose gate, up and down are stored as w1, w3 and w2.
 #include "experiments/model/families/experts.h"
-#include "experiments/model/families/table.h"
 
 namespace tare {
 namespace {

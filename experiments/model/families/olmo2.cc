@@ -41,12 +41,10 @@ void Olmo2Forward(const LayerCall& call) {
   const auto& vectors = call.weights.vectors;
   TakeRows(call);
   AttendNormed(call);
-  NormDelta(call, vectors.at(kPostAttentionNorm));
-  AddDelta(call);
+  AddNormedDelta(call, vectors.at(kPostAttentionNorm));
   TakeRows(call);
   FeedForward(call);
-  NormDelta(call, vectors.at(kOlmoPostFeedForwardNorm));
-  AddDelta(call);
+  AddNormedDelta(call, vectors.at(kOlmoPostFeedForwardNorm));
 }
 
 // There is no norm before a block.

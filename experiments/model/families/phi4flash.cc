@@ -12,9 +12,7 @@
 // Source: the published model's code, TensorRT-LLM and vllm-project/vllm.
 #include <limits>
 
-#include "experiments/model/decoder.h"
 #include "experiments/model/families/llama.h"
-#include "experiments/model/families/table.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 
@@ -175,9 +173,7 @@ LayerWeights LoadPhi4FlashLayer(Weights& weights, const ModelConfig& c, int laye
 void Phi4FlashForward(const LayerCall& call) {
   LayerNormRows(call, kInputNorm, kInputNormBias);
   const LayerKind kind = call.config.Kind(call.layer);
-  (kind == LayerKind::kMamba        ? MixMamba
-   : kind == LayerKind::kMemoryUnit ? MixMemory
-                                    : AttendNormed)(call);
+  (kind == LayerKind::kMamba ? MixMamba : kind == LayerKind::kMemoryUnit ? MixMemory : AttendNormed)(call);
   AddDelta(call);
   LayerNormRows(call, kPostAttentionNorm, kPostNormBias);
   FeedForward(call);

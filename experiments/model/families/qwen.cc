@@ -15,8 +15,6 @@
 #include <utility>
 
 #include "experiments/model/families/experts.h"
-#include "experiments/model/families/llama.h"
-#include "experiments/model/families/table.h"
 #include "quant/base/message.h"
 
 namespace tare {

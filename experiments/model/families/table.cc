@@ -3,8 +3,6 @@
 // look up a record; only this file knows all families.
 #include "experiments/model/families/table.h"
 
-#include <vector>
-
 #include "experiments/model/families/llama.h"
 #include "quant/base/message.h"
 

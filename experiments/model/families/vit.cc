@@ -15,9 +15,7 @@
 // shapes model_args may change; FromTimm makes of it the keys that other families have.
 #include <nlohmann/json.hpp>
 
-#include "experiments/model/config/config.h"
 #include "experiments/model/families/llama.h"
-#include "experiments/model/families/table.h"
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
