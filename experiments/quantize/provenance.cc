@@ -35,10 +35,8 @@ class FloatTensors {
   void Check(std::span<const std::byte> part) const {
     for (const TensorView* tensor : tensors_) {
       const std::span<const std::byte> bytes = tensor->bytes;
-      const std::byte *const begin = std::max(part.data(), bytes.data(), std::less()), *const end = std::min(
-                                                                                           part.data() + part.size(),
-                                                                                           bytes.data() + bytes.size(),
-                                                                                           std::less());
+      const std::byte* const begin = std::max(part.data(), bytes.data(), std::less());
+      const std::byte* const end = std::min(part.data() + part.size(), bytes.data() + bytes.size(), std::less());
       if (!std::less()(begin, end)) continue;
       const size_t size = bytes.size() / tensor->elements(), first = static_cast<size_t>(begin - bytes.data()) / size,
                    last = static_cast<size_t>(end - bytes.data()) / size;

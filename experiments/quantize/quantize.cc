@@ -37,12 +37,11 @@ void CheckJob(const QuantizeJob& job) {
     FailUsage("--imatrix: got --method {}, expected rtn, whose +mse it weighs", m.Text());
   if (job.calibration.empty()) CheckText(job);
   const bool keeps_clips = job.plan.HasStaticScales();
-  if (keeps_clips && m.weights) {
+  if (keeps_clips && m.weights)
     FailUsage(
         "--method {}: static scales must be those of the weights that are rounded; try it in two steps, {} --out "
         "R.h5, tare stats R.h5, and then R.h5 with --stats",
         m.EquivalentText(), m.EquivalentText());
-  }
   if (keeps_clips && job.statistics.empty())
     FailUsage("--stats: got none for the plan '{}', expected one for +static; try --stats FILE.h5",
               job.plan.canonical());

@@ -186,9 +186,7 @@ double OutputError(std::span<const float> errors, int64_t in, std::span<const fl
   ParallelForBlocks(rows, kRowsAtOnce, [&](int64_t first, int64_t count) {
     AddErrors(Rows(errors.data() + first * in, count, in), h, sums.data() + first);
   });
-  double sum = 0;
-  for (const double row : sums) sum += row;
-  return sum;
+  return std::ranges::fold_left(sums, 0.0, std::plus());
 }
 
 AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std::vector<float>& cross, int64_t in,

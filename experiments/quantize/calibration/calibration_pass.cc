@@ -216,26 +216,22 @@ void CalibrationPass::AddProduct(const CaughtInputs& a, const CaughtInputs& b, s
   });
 }
 
-// Sums of squares are symmetric: their lower triangle from the upper one, in blocks that a cache holds.
-static void CompleteSquare(int64_t n, std::vector<float>& sums) {
-  constexpr int64_t kBlock = 64;
-  ParallelForBlocks(n, kBlock, [&](int64_t first, int64_t count) {
-    for (int64_t from = 0; from < first + count; from += kBlock) {
-      for (int64_t r = first; r < first + count; ++r) {
-        for (int64_t c = from; c < std::min(from + kBlock, r); ++c) sums[r * n + c] = sums[c * n + r];
-      }
-    }
-  });
-}
-
 // Weights are finite and ids are valid: a sum that is not finite means that the model's own values are too large for
-// f32.
-static void RequireFiniteMoments(const SecondMoments& m, int layer, Site input) {
+// f32. Sums of squares are symmetric: their lower triangle from the upper one, in blocks that a cache holds.
+static void Complete(SecondMoments& m, int layer, Site input) {
   if (FirstNotFinite(m.values) || FirstNotFinite(m.cross))
     Fail(
         "calibration, layer {}, {}: got values whose squares are beyond f32, or NaN, expected some that a method can "
         "sum; try `tare stats` to see where the model's values grow",
         layer, Name(input));
+  constexpr int64_t kBlock = 64;
+  ParallelForBlocks(m.in, kBlock, [&m, n = m.in](int64_t first, int64_t count) {
+    for (int64_t from = 0; from < first + count; from += kBlock) {
+      for (int64_t r = first; r < first + count; ++r) {
+        for (int64_t c = from; c < std::min(from + kBlock, r); ++c) m.values[r * n + c] = m.values[c * n + r];
+      }
+    }
+  });
 }
 
 SecondMoments CalibrationPass::MomentsOf(int layer, Site input, CalibrationPass* exact) {
@@ -252,8 +248,7 @@ SecondMoments CalibrationPass::MomentsOf(int layer, Site input, CalibrationPass*
     }
     Done();
   }
-  RequireFiniteMoments(m, layer, input);
-  CompleteSquare(m.in, m.values);
+  Complete(m, layer, input);
   return m;
 }
 
@@ -289,9 +284,7 @@ std::vector<SecondMoments> CalibrationPass::MomentsOfExperts(int layer, Site inp
     Done();
   }
   for (SecondMoments& m : all) {
-    if (m.tokens == 0) continue;
-    RequireFiniteMoments(m, layer, input);
-    CompleteSquare(m.in, m.values);
+    if (m.tokens > 0) Complete(m, layer, input);
   }
   return all;
 }

@@ -132,19 +132,14 @@ CalibrationWindows CutInputs(const CalibrationTexts& texts, std::vector<TokenInp
 }  // namespace
 
 CalibrationTexts CalibrationTexts::Parse(const std::string& text, const Shard& cut) {
-  CalibrationTexts texts;
+  CalibrationTexts texts(IsFile(text) ? FileOf(text) : "");
   texts.cut = cut;
-  if (text.empty()) return texts;
-  if (IsFile(text)) {
-    texts.parts.push_back({FileOf(text)});
-    return texts;
-  }
+  if (text.empty() || !texts.empty()) return texts;
   for (const std::string& one : SplitNames(text)) {
     const Part part = ParsePart(one);
     if (part.file.empty()) FailUsage("--calibrate: got '{}', expected a file's name between commas", text);
-    for (const Part& other : texts.parts) {
-      if (other.file == part.file) FailUsage("--calibrate: got {} twice, expected each text once", part.file.string());
-    }
+    if (std::ranges::contains(texts.parts, part.file, &Part::file))
+      FailUsage("--calibrate: got {} twice, expected each text once", part.file.string());
     texts.parts.push_back(part);
   }
   return texts;

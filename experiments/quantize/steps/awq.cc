@@ -17,7 +17,6 @@
 #include "experiments/model/linear/weight_matrix.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/channel_transforms.h"
 #include "quant/algorithms/second_moments.h"
@@ -200,9 +199,7 @@ static Step ReadAwq(std::string_view) {
           .check = CheckAwq};
 }
 
-const StepKind kAwqStep{.name = "awq",
-                        .place = StepPlace::kWeights,
-                        .read = ReadAwq,
-                        .help = "searches equivalent weights, and clips the ranges of groups"};
+const StepKind kAwqStep{"awq", StepPlace::kWeights, ReadAwq, "",
+                        "searches equivalent weights, and clips the ranges of groups"};
 
 }  // namespace tare

@@ -109,9 +109,7 @@ double Dot(const Table& a, const Table& b) {
     const float *x = a.Row(static_cast<int64_t>(r)), *y = b.Row(static_cast<int64_t>(r));
     for (int64_t i = 0; i < a.columns; ++i) of_rows[r] += double{x[i]} * double{y[i]};
   });
-  double sum = 0;
-  for (const double row : of_rows) sum += row;
-  return sum;
+  return std::ranges::fold_left(of_rows, 0.0, std::plus());
 }
 
 // The errors that rounding adds to w.

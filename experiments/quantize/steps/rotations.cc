@@ -16,15 +16,11 @@
 #include "quant/file/output_folder.h"
 
 namespace tare {
-namespace {
-
-// The angle of 0.03, 0.1, 0.3 and 1 after which the embedded standard model loses least, in int4 in groups: tried for
-// the stream only.
-constexpr double kFirstAngle = 0.3;
-
-}  // namespace
 
 LearnedRotation LearnRotation(RotatedError& error, int steps, const Progress& progress) {
+  // The angle of 0.03, 0.1, 0.3 and 1 after which the embedded standard model loses least, in int4 in groups: tried for
+  // the stream only.
+  constexpr double kFirstAngle = 0.3;
   std::vector<std::vector<double>> rotations, gradients;
   for (const int64_t size : error.sizes()) {
     std::vector<double>& identity = rotations.emplace_back(static_cast<size_t>(size * size));

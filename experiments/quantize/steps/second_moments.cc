@@ -159,25 +159,17 @@ Step ReadQuantEase(std::string_view) {
 
 }  // namespace
 
-const StepKind kNearestStep{.name = "rtn",
-                            .place = StepPlace::kCodes,
-                            .read = [](std::string_view) { return *QuantizeMethod().codes; },
-                            .help = "rounds to nearest; after awq if no other step rounds"};
+const StepKind kNearestStep{"rtn", StepPlace::kCodes, [](std::string_view) { return *QuantizeMethod().codes; }, "",
+                            "rounds to nearest; after awq if no other step rounds"};
 
 const StepKind kGptqStep{"gptq", StepPlace::kCodes, ReadGptq, "[:DAMPING][:stored|:moved]",
                          "rounds input by input, and corrects those that follow"};
 
-const StepKind kGptaqStep{.name = "gptaq",
-                          .place = StepPlace::kCodes,
-                          .read = ReadGptaq,
-                          .options = " likewise",
-                          .help = "gptq that also corrects for the errors of earlier layers"};
+const StepKind kGptaqStep{"gptaq", StepPlace::kCodes, ReadGptaq, " likewise",
+                          "gptq that also corrects for the errors of earlier layers"};
 
-const StepKind kQronosStep{.name = "qronos",
-                           .place = StepPlace::kCodes,
-                           .read = ReadQronos,
-                           .options = " likewise",
-                           .help = "gptaq whose first input makes up for the whole error"};
+const StepKind kQronosStep{"qronos", StepPlace::kCodes, ReadQronos, " likewise",
+                           "gptaq whose first input makes up for the whole error"};
 
 const StepKind kSignRoundStep{"signround", StepPlace::kCodes, ReadSignRound, "[:STEPS]",
                               "learns the rounding of each matrix (200 steps)"};

@@ -8,7 +8,6 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/plan/model_sites.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/channel_transforms.h"
@@ -288,9 +287,7 @@ static EquivalentWeights SmoothedWeights(const WeightsToChange& w, std::optional
 }
 
 static Step ReadSmoothQuant(std::string_view step) {
-  constexpr std::string_view kExpected = "a number from 0 to 1";
-  const std::optional<double> alpha = NumberOption<double>(step, kExpected);
-  if (alpha && !(*alpha >= 0 && *alpha <= 1)) FailUsage("--method '{}': expected {} after the colon", step, kExpected);
+  const std::optional<double> alpha = NumberOption<double>(step, "a number from 0 to 1", 0, 1);
   return {.text = alpha ? Formatted("smoothquant:{}", *alpha) : "smoothquant",
           .change = [alpha](const WeightsToChange& weights) { return SmoothedWeights(weights, alpha); },
           .reads_text = true,

@@ -61,9 +61,7 @@ void CheckRank(int64_t rank, const ModelConfig& config, const Plan& plan) {
 }
 
 Step ReadSvdQuant(std::string_view text) {
-  constexpr std::string_view kExpected = "a rank, a whole number from 1";
-  const int64_t rank = NumberOption<int64_t>(text, kExpected).value_or(kBranchRank);
-  if (rank < 1) FailUsage("--method '{}': expected {} after the colon", text, kExpected);
+  const int64_t rank = NumberOption<int64_t>(text, "a rank, a whole number from 1", 1).value_or(kBranchRank);
   return {.text = rank == kBranchRank ? "svdquant" : Formatted("svdquant:{}", rank),
           .on_matrix =
               [rank](const WeightMatrix& stored, const Rule& rule, const std::string& where,

@@ -3,13 +3,6 @@
 
 namespace tare {
 
-int StepsOption(std::string_view step, int otherwise) {
-  constexpr std::string_view kExpected = "1 to 10000 steps";
-  const int steps = NumberOption<int>(step, kExpected).value_or(otherwise);
-  if (steps < 1 || steps > 10000) FailUsage("--method '{}': expected {} after the colon", step, kExpected);
-  return steps;
-}
-
 StepsAndSeed StepsAndSeedOption(std::string_view step, int steps_otherwise) {
   const size_t colon = step.find(':'), second = colon == step.npos ? step.npos : step.find(':', colon + 1);
   StepsAndSeed options{.steps = StepsOption(step.substr(0, second), steps_otherwise)};

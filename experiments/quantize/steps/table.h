@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,13 +35,15 @@ inline QuantizeMethod ParseMethod(std::string_view text) { return ParseMethod(te
 
 // Options follow a step's name and colons. Their readers throw Error through FailUsage, naming the step.
 
-// The number that is all the text after the first colon. Empty: there is no colon.
+// The number, from least to most, that is all the text after the first colon. Empty: there is no colon.
 template <typename T>
-std::optional<T> NumberOption(std::string_view step, std::string_view expected) {
+std::optional<T> NumberOption(std::string_view step, std::string_view expected,
+                              T least = std::numeric_limits<T>::lowest(), T most = std::numeric_limits<T>::max()) {
   const size_t colon = step.find(':');
   if (colon == step.npos) return std::nullopt;
   const std::optional<T> value = ParseNumber<T>(step.substr(colon + 1));
-  if (!value) FailUsage("--method '{}': expected {} after the colon", step, expected);
+  if (!value || !(*value >= least && *value <= most))
+    FailUsage("--method '{}': expected {} after the colon", step, expected);
   return value;
 }
 inline constexpr std::string_view kSeedOption = "a whole number below 2^64";
@@ -50,7 +53,9 @@ struct StepsAndSeed {
   int steps = 0;
   uint64_t seed = 0;
 };
-int StepsOption(std::string_view step, int otherwise);  // "name:STEPS"
+inline int StepsOption(std::string_view step, int otherwise) {  // "name:STEPS"
+  return NumberOption<int>(step, "1 to 10000 steps", 1, 10000).value_or(otherwise);
+}
 StepsAndSeed StepsAndSeedOption(std::string_view step, int steps_otherwise);
 std::string WithStepsAndSeed(const std::string& name, StepsAndSeed options, int steps_otherwise);
 
