@@ -151,10 +151,7 @@ std::vector<ScoredSequence> CutRows(const TokenInput& input, const WindowOptions
 }  // namespace
 
 TokenInput IdsOf(const Images& images, const std::filesystem::path& path) {
-  TokenInput input;
-  input.kind = TokenInput::Kind::kIds;
-  input.path = path;
-  input.sha256 = Sha256OfFile(path);
+  TokenInput input{.kind = TokenInput::Kind::kIds, .path = path, .sha256 = Sha256OfFile(path)};
   for (int64_t i = 0; i < images.size(); ++i) input.sequences.push_back(images.Sequence(i));
   return input;
 }
@@ -216,9 +213,8 @@ void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& wh
 
 std::vector<Window> CutWindows(size_t n, size_t tokens_per_window, size_t stride) {
   if (tokens_per_window == 0) Fail("windows: got 0 tokens per window, expected at least 1");
-  if (stride == 0 || stride > tokens_per_window) {
+  if (stride == 0 || stride > tokens_per_window)
     Fail("windows: got stride {}, expected 1 to {}, the tokens of a window", stride, tokens_per_window);
-  }
   std::vector<Window> windows;
   const size_t length = std::min(n, tokens_per_window);
   for (size_t begin = 0, scored = 0; scored < n; begin += stride) {
@@ -245,9 +241,8 @@ WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const Window
   const int64_t held = window - bos;
   // Without <s>, windows share a token: the first of each is scored as the last of the one before.
   const int64_t widest = bos == 1 ? held : std::max<int64_t>(1, held - 1);
-  if (options.stride < 0 || options.stride > widest) {
+  if (options.stride < 0 || options.stride > widest)
     FailUsage("--stride: got {}, expected 1 to {}, or 0 for that", options.stride, widest);
-  }
   const int64_t stride = options.stride == 0 ? widest : options.stride;
   int64_t tokens = 0;
   for (const auto& row : input.sequences) tokens += std::ssize(row);

@@ -6,6 +6,7 @@
 
 #include "experiments/plan/shared_scales.h"
 #include "kernels/elementwise/rows.h"
+#include "quant/base/find_in.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
@@ -14,19 +15,7 @@ namespace {
 
 using Kind = Granularity::Kind;
 
-// The rules of one layer's attention, one per site for all its heads and maps; null: f32.
-struct LayerRules {
-  const Rule *q, *k, *v, *logits, *probs, *difference;
-
-  // Any of them; null where the layer's attention is in f32.
-  const Rule* First() const {
-    for (const Rule* rule : {q, k, v, logits, probs, difference}) {
-      if (rule != nullptr) return rule;
-    }
-    return nullptr;
-  }
-};
-
+// The rule of a layer's site, one for all its heads and maps; null: f32.
 const Rule* OneRule(const ResolvedPlan& plan, const ModelSites& model, Site site, int layer) {
   const Rule* one = nullptr;
   bool seen = false;
@@ -114,41 +103,43 @@ std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const Model
     const bool shared = (site == Site::kK || site == Site::kV) && !model.keys_layer.empty();
     return OneRule(plan, model, site, shared ? model.keys_layer[static_cast<size_t>(layer)] : layer);
   };
-  const LayerRules rules{one(Site::kQ),          one(Site::kK),     one(Site::kV),
-                         one(Site::kAttnLogits), one(Site::kProbs), one(Site::kDifference)};
-  if (rules.First() == nullptr) return std::nullopt;
-  const bool early = rules.difference != nullptr;
-  const Rule* p = early ? rules.difference : rules.probs;
-  for (const auto& [rule, site] : {std::pair(rules.q, "q"), {rules.k, "k"}, {p, "probs"}, {rules.v, "v"}}) {
+  std::array<const Rule*, kAttentionSites.size()> rules;
+  std::ranges::transform(kAttentionSites, rules.begin(), one);
+  const auto [q, k, v, logits, probs, difference] = rules;
+  const Rule* const* const first = FindWhere(rules, [](const Rule* rule) { return rule != nullptr; });
+  if (first == nullptr) return std::nullopt;
+  const bool early = difference != nullptr;
+  const Rule* p = early ? difference : probs;
+  for (const auto& [rule, site] : {std::pair(q, "q"), {k, "k"}, {p, "probs"}, {v, "v"}}) {
     if (rule == nullptr)
-      RefuseRule(*rules.First(), Formatted("{} in f32 in layer {}", site, layer),
+      RefuseRule(**first, Formatted("{} in f32 in layer {}", site, layer),
                  "all four, as q=int8/token,k=int8/token,probs=u8/block64,v=int8/block64.channel", kSimulate);
     CheckUse(*rule, Use::kAttention);
   }
-  const RuleOptions &of_q = rules.q->options, &of_k = rules.k->options, &of_v = rules.v->options;
+  const RuleOptions &of_q = q->options, &of_k = k->options, &of_v = v->options;
   if (of_q.hadamard != of_k.hadamard)
-    RefuseRule(of_q.hadamard ? *rules.q : *rules.k, "a rotation that q and k do not share",
+    RefuseRule(of_q.hadamard ? *q : *k, "a rotation that q and k do not share",
                "the same +hadamard for both, as products of rotated rows need", kSimulate);
   ExecutedPlan executed{.smooth_q = of_q.smooth,
                         .smooth_k = of_k.smooth,
                         .smooth_v = of_v.smooth,
-                        .scale_q = rules.q->granularity,
-                        .scale_k = rules.k->granularity,
+                        .scale_q = q->granularity,
+                        .scale_k = k->granularity,
                         .rotated_qk = of_k.hadamard,
                         .rotated_v = of_v.hadamard};
   AttentionPlan& attention = executed.attention;
   attention.order = early ? AttentionPlan::Order::kEarly : AttentionPlan::Order::kLate;
-  attention.q = rules.q->format, attention.k = rules.k->format, attention.v = rules.v->format;
+  attention.q = q->format, attention.k = k->format, attention.v = v->format;
   attention.probs = p->format, attention.top = static_cast<float>(p->options.top.value_or(0));
   attention.unnormalized = p->options.unnormalized;
-  SetScales(*rules.v, *p, attention);
+  SetScales(*v, *p, attention);
   if (attention.unnormalized && of_v.smooth)
-    RefuseRule(*rules.v, "+smooth with +unnormalized maps, whose rows do not sum to 1", "v without it", kSimulate);
-  if (rules.logits == nullptr) return executed;
-  CheckUse(*rules.logits, Use::kAttention);
+    RefuseRule(*v, "+smooth with +unnormalized maps, whose rows do not sum to 1", "v without it", kSimulate);
+  if (logits == nullptr) return executed;
+  CheckUse(*logits, Use::kAttention);
   if (of_k.smooth)
-    RefuseRule(*rules.k, "+smooth with a rule for attn_logits, whose codes it would shift", "k without it", kSimulate);
-  attention.logits = rules.logits->format;
+    RefuseRule(*k, "+smooth with a rule for attn_logits, whose codes it would shift", "k without it", kSimulate);
+  attention.logits = logits->format;
   return executed;
 }
 

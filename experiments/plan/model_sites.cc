@@ -23,12 +23,11 @@ StaticSource FromModel(const Checkpoint& files) {
              const Rule& rule, const SiteKey& key) {
     const Rule* kept = plan.Match(key);
     const auto found = clips.find(KeptName(key));
-    if (kept == nullptr || kept->text != rule.text || found == clips.end()) {
+    if (kept == nullptr || kept->text != rule.text || found == clips.end())
       FailUsage(
           "plan rule '{}': the model keeps no static scale of {} under this rule, only those of '{}'; try --stats "
           "FILE.h5",
           rule.text, TextOf(key), plan.canonical());
-    }
     return found->second;
   };
 }
@@ -86,15 +85,13 @@ std::shared_ptr<const StatisticsSet> ReadStatisticsOf(const std::filesystem::pat
                                                       const std::string& config_sha256) {
   auto set = std::make_shared<StatisticsSet>(ReadStatistics(path));
   const auto seen = set->job.find("weights_sha256");
-  if (seen == set->job.end() || seen->second != weights_sha256) {
+  if (seen == set->job.end() || seen->second != weights_sha256)
     Fail("{}: statistics of weights {}, expected those of {}; try tare stats --out on this model", path.string(),
          seen == set->job.end() ? "unknown" : seen->second, weights_sha256);
-  }
   const auto config = set->job.find("config_sha256");
-  if (config != set->job.end() && config->second != config_sha256) {
+  if (config != set->job.end() && config->second != config_sha256)
     Fail("{}: statistics under the config.json {}, expected those under {}; try tare stats --out on this model",
          path.string(), config->second, config_sha256);
-  }
   if (!set->Whole()) Fail("{}: only a part of a job; try tare stats merge", path.string());
   return set;
 }

@@ -78,13 +78,9 @@ bool IsSurveyed(const Rule& rule, const ModelSites&) { return NeedsSurvey(rule);
 bool HasOtherBlocks(const Rule& rule, const ModelSites&) {
   return rule.granularity.n < kTile || rule.granularity.n > kLargestBlock || rule.granularity.n % kTile != 0;
 }
-bool HasKeyScaleOfNoPage(const Rule& rule, const ModelSites&) {
-  return rule.sites.front() == Site::kCacheK && HasCodes(rule.format) &&
-         !MayShareKeyScale(rule.format, rule.granularity);
-}
-bool HasValueScaleOfNoPage(const Rule& rule, const ModelSites&) {
-  return rule.sites.front() == Site::kCacheV && HasCodes(rule.format) &&
-         !MayShareValueScale(rule.format, rule.granularity);
+template <Site site, auto may_share>
+bool HasScaleOfNoPage(const Rule& rule, const ModelSites&) {
+  return rule.sites.front() == site && HasCodes(rule.format) && !may_share(rule.format, rule.granularity);
 }
 
 // Formats.
@@ -147,8 +143,9 @@ constexpr Refusal kRefusals[] = {
         "fp8e4m3/tensor+static"),
     Row(Use::kAny, {kOfCaches, kStatic, Not<Per<Kind::kTensor>>}, "+static with {scale}", "one per tensor",
         "tensor+static"),
-    Row(Use::kAny, {HasKeyScaleOfNoPage}, "{scale}", kKeyGranularities, "block32.channel"),
-    Row(Use::kAny, {HasValueScaleOfNoPage}, "{scale}", kValueGranularities, "group32"),
+    Row(Use::kAny, {HasScaleOfNoPage<Site::kCacheK, MayShareKeyScale>}, "{scale}", kKeyGranularities,
+        "block32.channel"),
+    Row(Use::kAny, {HasScaleOfNoPage<Site::kCacheV, MayShareValueScale>}, "{scale}", kValueGranularities, "group32"),
     Row(Use::kAny, {kByMean, Clips}, "a clip with the mean magnitude", "no options", "it without them"),
     // Scales of normal4 to normal1, and of lists about a mean, are no largest magnitudes, and zeros change them.
     Row(Use::kAny, {kByRootMeanSquare, IsOfValues, ClipsOrIsStatic}, "{format} with a clip",

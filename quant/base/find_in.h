@@ -15,7 +15,7 @@ auto* FindIn(Map& map, const Key& key) {
 
 // The first element of a list with this value `of` it.
 template <typename List, typename Value, typename Of>
-auto* FindIn(List&& list, const Value& value, Of of) {
+constexpr auto* FindIn(List&& list, const Value& value, Of of) {
   const auto found = std::ranges::find(list, value, of);
   return found == std::ranges::end(list) ? nullptr : &*found;
 }

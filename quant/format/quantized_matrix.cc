@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "quant/base/float16.h"
 #include "quant/base/message.h"

@@ -109,10 +109,9 @@ IndexRange Parser::ParseRange(size_t at, std::string_view word) {
   const std::string_view last = dash == word.npos ? first : word.substr(dash + 1);
   const IndexRange bounds = word[0] == 'm' ? IndexRange{1, 2} : IndexRange{0, kMaxIndex};
   const IndexRange range{ParseNumber<int>(first).value_or(-1), ParseNumber<int>(last).value_or(-1)};
-  if (range.first > range.last || !bounds.Contains(range.first) || !bounds.Contains(range.last)) {
+  if (range.first > range.last || !bounds.Contains(range.first) || !bounds.Contains(range.last))
     Refuse(at, Formatted("{0} with a number or a range, {1} to {2}: {0}{1} or {0}{1}-{2}", word[0], bounds.first,
                          bounds.last));
-  }
   return range;
 }
 
@@ -125,10 +124,9 @@ Selector Parser::ParseSelector(const SiteClass& site_class) {
   do {
     const size_t at = Place();
     const std::string_view word = Word();
-    if (word.empty() || site_class.dimensions.find(word[0]) == word.npos) {
+    if (word.empty() || site_class.dimensions.find(word[0]) == word.npos)
       Refuse(at, Formatted("an item that begins with one of {} (l layers, h heads, m maps, e experts)",
                            site_class.dimensions));
-    }
     IndexRanges& ranges = word[0] == 'l'   ? selector.layers
                           : word[0] == 'h' ? selector.heads
                           : word[0] == 'm' ? selector.maps

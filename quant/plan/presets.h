@@ -16,6 +16,8 @@
 #include <array>
 #include <string_view>
 
+#include "quant/base/find_in.h"
+
 namespace tare {
 
 struct PlanPreset {
@@ -86,19 +88,12 @@ inline constexpr auto kPlanPresets = std::to_array<PlanPreset>({
      "signs"},
 });
 
-constexpr const PlanPreset* FindPreset(std::string_view name) {
-  for (const PlanPreset& preset : kPlanPresets) {
-    if (preset.name == name) return &preset;
-  }
-  return nullptr;
-}
+constexpr const PlanPreset* FindPreset(std::string_view name) { return FindIn(kPlanPresets, name, &PlanPreset::name); }
 
 // The name of the preset that a plan's canonical text is; empty if none.
 constexpr std::string_view PresetName(std::string_view canonical) {
-  for (const PlanPreset& preset : kPlanPresets) {
-    if (preset.rules == canonical) return preset.name;
-  }
-  return "";
+  const PlanPreset* const preset = FindIn(kPlanPresets, canonical, &PlanPreset::rules);
+  return preset == nullptr ? "" : preset->name;
 }
 
 // The recipe that it is; null if none.

@@ -216,10 +216,9 @@ void Check(const FloatAttentionCall& call) {
   TARE_CHECK(call.problem.mask.shift == 0);  // of parts of the keys
   for (const AttentionSequence& s : call.sequences) {
     const int64_t end = s.EndRow();
-    if (s.first_row < 0 || s.prefix < 1 || end > call.problem.q.tokens) {
+    if (s.first_row < 0 || s.prefix < 1 || end > call.problem.q.tokens)
       Fail("attention sequence: got rows {} to {}, expected at least one, within {}", s.first_row, end,
            call.problem.q.tokens);
-    }
   }
 }
 

@@ -3,7 +3,6 @@
 #include "experiments/model/config/config.h"
 
 #include <cmath>
-#include <limits>
 #include <span>
 
 #include "experiments/model/config/family.h"
@@ -18,9 +17,8 @@ namespace {
 constexpr int kMostLayers = 1 << 16;  // some things are kept by layer before the weights say whether there are so many
 
 void CheckHeads(const ModelConfig& c, const std::string& where) {
-  if (c.noise_heads == 0 && c.heads % c.kv_heads != 0) {
+  if (c.noise_heads == 0 && c.heads % c.kv_heads != 0)
     Fail("{}: num_attention_heads: got {}, expected a multiple of num_key_value_heads {}", where, c.heads, c.kv_heads);
-  }
   for (const int64_t width : {int64_t{c.heads} * c.head_dim, int64_t{c.kv_heads} * c.head_dim}) {
     if (width > std::numeric_limits<int32_t>::max()) Fail("{}: heads x head_dim: got {}, too large", where, width);
   }
@@ -90,9 +88,8 @@ int ConfigKeys::Integer(const char* key, int smallest) const {
   const nlohmann::json& value = Get(key);
   if (!value.is_number_integer()) Wrong(key, "an integer");
   const auto number = value.get<int64_t>();
-  if (number < smallest || number > std::numeric_limits<int32_t>::max()) {
+  if (number < smallest || number > std::numeric_limits<int32_t>::max())
     Fail("{}: {}: got {}, expected {} to {}", where_, key, value.dump(), smallest, std::numeric_limits<int32_t>::max());
-  }
   return static_cast<int>(number);
 }
 
@@ -168,11 +165,8 @@ bool ConfigKeys::Filled(const char* key) const { return Has(key) && !Object(key)
 void ConfigKeys::Refuse(const char* key, std::initializer_list<const char*> accepted) const {
   if (!Has(key)) return;
   const std::string value = object_[key].dump();
-  if (value == "false") return;
-  for (const char* text : accepted) {
-    if (value == text) return;
-  }
-  Fail("{}: {}: {} is not supported", where_, key, value);
+  if (value != "false" && !std::ranges::contains(accepted, value))
+    Fail("{}: {}: {} is not supported", where_, key, value);
 }
 
 void ConfigKeys::Agree(const char* key, const ConfigKeys& other, const char* spelling) const {
@@ -275,10 +269,9 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   const bool by_class = usual.kv_heads > 0 && !keys.IsNull("num_key_value_heads");
   c.kv_heads = keys.Integer("num_key_value_heads", 1, by_class ? usual.kv_heads : c.heads);
   const bool derived = usual.head_dim == 0 || keys.IsNull("head_dim");
-  if (derived && !keys.Has("head_dim") && c.hidden % c.heads != 0) {
+  if (derived && !keys.Has("head_dim") && c.hidden % c.heads != 0)
     Fail("{}: hidden_size: got {}, expected a multiple of num_attention_heads {} where head_dim is not given", where,
          c.hidden, c.heads);
-  }
   c.head_dim = keys.Integer("head_dim", 2, derived ? c.hidden / c.heads : usual.head_dim);
   c.max_positions = keys.Integer("max_position_embeddings", 1, usual.positions);
   c.rotary.theta = usual.theta;

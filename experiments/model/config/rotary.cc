@@ -50,10 +50,9 @@ ConfigKeys RotaryObject(const ConfigKeys& keys, const char* name) {
 void ReadLlama3(const ConfigKeys& keys, RotaryConfig& rotary) {
   rotary.low_frequency_factor = keys.Positive("low_freq_factor");
   rotary.high_frequency_factor = keys.Positive("high_freq_factor");
-  if (rotary.high_frequency_factor <= rotary.low_frequency_factor) {
+  if (rotary.high_frequency_factor <= rotary.low_frequency_factor)
     Fail("{}: high_freq_factor: got {}, expected more than low_freq_factor {}", keys.where(),
          rotary.high_frequency_factor, rotary.low_frequency_factor);
-  }
 }
 
 void ReadYarn(const ConfigKeys& keys, RotaryConfig& rotary) {
@@ -211,12 +210,12 @@ std::vector<float> RotaryFrequencies(const RotaryConfig& rotary, int head_dim, i
   for (int i = 0; i < r; i += 2) {
     const float exponent = static_cast<float>(i) / static_cast<float>(r);
     const float power = std::pow(static_cast<float>(rotary.theta), exponent), frequency = 1.0f / power;
-    frequencies.push_back(
-        rotary.type == Type::kLinear     ? frequency / static_cast<float>(rotary.factor)
-        : rotary.type == Type::kLlama3   ? Llama3(frequency, rotary)
-        : rotary.type == Type::kYarn     ? Yarn(power, i / 2, rotary, r)
-        : rotary.type == Type::kLongRope ? 1.0f / (static_cast<float>(divisors[static_cast<size_t>(i / 2)]) * power)
-                                         : frequency);
+    frequencies.push_back(rotary.type == Type::kLinear   ? frequency / static_cast<float>(rotary.factor)
+                          : rotary.type == Type::kLlama3 ? Llama3(frequency, rotary)
+                          : rotary.type == Type::kYarn   ? Yarn(power, i / 2, rotary, r)
+                          : rotary.type == Type::kLongRope
+                              ? 1.0f / (static_cast<float>(divisors[static_cast<size_t>(i / 2)]) * power)
+                              : frequency);
   }
   return frequencies;
 }

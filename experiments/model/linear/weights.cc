@@ -205,10 +205,9 @@ const TensorView& Weights::Take(const std::string& name, const std::vector<int64
          : name == "lm_head.weight" ? "; of a base model, architectures in config.json names its class: LlamaModel"
                                     : "");
   }
-  if (tensor->shape != shape) {
+  if (tensor->shape != shape)
     Fail("{}: tensor '{}': got shape {}, expected {} from config.json", where_, name, ShapeText(tensor->shape),
          ShapeText(shape));
-  }
   TypeOf(*tensor, where_);  // one that it can have
   if (reading == WeightReading::kWhole) RequireFinite(*tensor, 0, tensor->elements(), where_);
   taken_.insert(name);
@@ -220,10 +219,9 @@ std::optional<WeightMatrix> Weights::TakeCodes(const std::string& name, int64_t 
   const ForeignMatrix* const foreign = files_.FindForeign(name);
   if (quantized == nullptr && foreign == nullptr) return std::nullopt;
   const std::array shape{foreign ? foreign->out() : quantized->out, foreign ? foreign->in() : quantized->in};
-  if (shape != std::array{out, in}) {
+  if (shape != std::array{out, in})
     Fail("{}: tensor '{}': got shape {}, expected {} from config.json", where_, name, ShapeText(shape),
          ShapeText(std::array{out, in}));
-  }
   taken_.insert(name);
   return foreign != nullptr ? WeightMatrix(foreign) : WeightMatrix(quantized);
 }
@@ -322,10 +320,9 @@ void RequireFinite(const TensorView& tensor, size_t first, size_t count, const s
     const size_t at = type == WeightType::kF32
                           ? FirstNotFinite<uint32_t>(bytes, size, ExponentMask(type))
                           : FirstNotFinite<uint16_t>(bytes, size, static_cast<uint16_t>(ExponentMask(type)));
-    if (at < size) {
+    if (at < size)
       Fail("{}: tensor '{}', index {}: NaN or infinity; expected finite weights; try saving the checkpoint again",
            where, tensor.name, begin + at);
-    }
   });
 }
 
