@@ -48,13 +48,6 @@ std::vector<int> GroupsOf(const DecodeHeads& table, Site site, int heads) {
   return groups;
 }
 
-// A rule for keys with +prerotary; null if there is none.
-const Rule* BeforeRotary(const Plan& plan) {
-  return FindWhere(plan.rules(), [](const Rule& rule) {
-    return rule.options.prerotary && rule.format != Format::kF32 && !IsCache(rule.sites.front());
-  });
-}
-
 }  // namespace
 
 PromptPlan PromptPlanOf(const Plan& plan, const ModelSites& model, const CachePolicy& policy) {
@@ -181,7 +174,10 @@ std::optional<KeyValueBits> PlanRun::TakeKeyValueBits() {
 
 SiteVisitors PlanRun::Begin(Model& model, const Model::PlanProgress& progress) {
   model.CarryOut({resolved_, prompts_, streams_}, progress);
-  if (const Rule* before = BeforeRotary(plan())) {
+  const Rule* const before = FindWhere(plan().rules(), [](const Rule& rule) {
+    return rule.options.prerotary && rule.format != Format::kF32 && !IsCache(rule.sites.front());
+  });
+  if (before != nullptr) {
     std::vector<std::shared_ptr<const KeyRotary>> rotaries;
     for (int layer = 0; layer < model.config().layers; ++layer)
       rotaries.push_back(KeyRotaryOf(model.config(), layer, Formatted("plan rule '{}'", before->text)));

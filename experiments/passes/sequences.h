@@ -184,9 +184,7 @@ struct ConventionInfo {
   Convention convention;
   std::string_view name;
   std::string_view window;  // positions, unless --window says otherwise
-  std::string_view stride;
-  std::string_view scored;
-  std::string_view bos;
+  std::string_view stride, scored, bos;
 };
 
 // llama.cpp: its perplexity.cpp at commit 050fc7f (`llama-perplexity -c N --chunks LIMIT`). lm-eval:

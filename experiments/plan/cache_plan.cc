@@ -90,11 +90,6 @@ constexpr PolicyRule kRules[] = {
     {"keep", ReadKeep, KeepText},
     {"skip", ReadSkip, [](const CachePolicy& p) { return NumberText(p.skip); }}};
 
-std::string_view NameOf(std::string_view rule) {
-  const size_t begin = std::min(rule.find_first_not_of(" \t\r\n"), rule.size());
-  return rule.substr(begin, rule.find_first_of(" \t\r\n[=", begin) - begin);
-}
-
 // The site's rules from the last one for all layers on; that is f32 if there is none.
 Plan RulesOf(Site site, const Plan& plan) {
   Plan rules = Plan().Append(RuleFor(site));
@@ -166,7 +161,7 @@ CachePlan ParseCachePlan(std::string_view text) {
   std::string rules;
   for (const std::string_view rule : SplitRules(text)) {
     if (ReadPolicy(rule, plan.policy)) continue;
-    const std::string_view name = NameOf(rule);
+    const std::string_view trimmed = Trimmed(rule), name = trimmed.substr(0, trimmed.find_first_of(" \t\r\n[="));
     if (name != Name(Site::kCacheK) && name != Name(Site::kCacheV))
       Fail(
           "cache, '{}': got '{}', expected cache_k, cache_v, first, last, keep or skip; try "

@@ -275,9 +275,8 @@ EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_
   for (int layer = 0; layer < c.layers; ++layer) {
     LayerChanges of(w, files, c, layer);
     std::set<std::string_view> norms;
-    for (const LinearPlace& place : family.linear) {
-      if (!place.norm.empty()) norms.insert(place.norm);
-    }
+    for (const LinearPlace& place : family.linear) norms.insert(place.norm);
+    norms.erase("");
     for (const std::string_view before : norms)
       MoveWeight(w, files, of.Name(before), of.BiasOf(before), of.Readers(before), stream);
     if (values.size > 0) {

@@ -87,12 +87,6 @@ void Prepare(const QuantizeJob& job, const ModelFiles& model, const fs::path& ou
                   provenance, out, progress);
 }
 
-// Reads and hashes the model; refuses shapes other than those in config.json, and values that are not finite.
-std::string ReadModel(const fs::path& path, const Progress& progress) {
-  const Model model(path, WeightReading::kShapes);
-  return ReadWhole(path, progress);
-}
-
 }  // namespace
 
 QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
@@ -107,7 +101,8 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
     if (step->check) step->check(model.config, job.plan);
   }
   const CalibrationWindows text = SeenTexts(job, model.config);  // which may be refused: before hours
-  job.model_sha256 = ReadModel(job.model, progress);
+  Model(job.model, WeightReading::kShapes);                      // refuses shapes other than those in config.json
+  job.model_sha256 = ReadWhole(job.model, progress);
   SplitFused(model.config, model.files);
   if (!method.codes) {
     Prepare(job, model, job.out, text, progress);

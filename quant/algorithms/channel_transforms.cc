@@ -55,8 +55,6 @@ void ChooseGroup(const Floats& w, const QuantizedMatrix& matrix, int64_t g, cons
   }
 }
 
-bool Smaller(float a, float b) { return std::fabs(a) < std::fabs(b); }
-
 // The ends of the range that codes cover; with a zero point it reaches to 0, which is no weight.
 void AddOfRange(bool to_zero, std::span<const float> w, double along, std::span<float> gradient) {
   const auto [smallest, largest] = std::ranges::minmax_element(w);
@@ -177,7 +175,7 @@ void AddErrorGrowth(const Format& format, std::span<const float> w, std::span<co
   for (size_t i = 0; i < w.size(); ++i) along += double{p[i]} * double{e[i]};
   if (HasOffset(format)) return AddOfRange(info.range == CodeRange::kZero, w, along, gradient);
   if (info.statistic == Statistic::kLargest) {
-    const auto largest = std::ranges::max_element(w, Smaller);
+    const auto largest = std::ranges::max_element(w, {}, [](float x) { return std::fabs(x); });
     if (std::fabs(*largest) < kSmallestAbsmax) return;
     gradient[static_cast<size_t>(largest - w.begin())] += static_cast<float>(along / double{*largest});
     return;

@@ -212,9 +212,7 @@ void InvertInPlace(int64_t n, float* lower) {
     ToFirst(inverse.data(), first.data());
     ParallelFor(static_cast<size_t>(i), [&](size_t column, int) {
       const auto j = static_cast<int64_t>(column);
-      double* const sum = ThreadBuffer(3).data();
-      double* const x = sum + kValues;
-      double* const done = x + kValues;
+      double *const sum = ThreadBuffer(3).data(), *const x = sum + kValues, *const done = x + kValues;
       std::fill_n(sum, kValues, 0.0);
       for (int64_t k = j; k < i; ++k) {
         tiles.Read(k, j, x);
@@ -235,9 +233,7 @@ void MultiplyByInverse(int64_t n, const float* inverse, int64_t rows, float* c) 
   const int64_t count = tiles.Count();
   ParallelForBlocks(rows, kTile, [&](int64_t first, int64_t here) {
     double* const given = ThreadBuffer(2 * count + 2).data();  // c, then p, as first operands, tile by tile
-    double* const p = given + count * kValues;
-    double* const sum = p + count * kValues;
-    double* const x = sum + kValues;
+    double *const p = given + count * kValues, *const sum = p + count * kValues, *const x = sum + kValues;
     std::fill_n(given, count * kValues, 0.0);
     for (int64_t r = 0; r < here; ++r) {
       const float* const row = c + (first + r) * n;

@@ -10,14 +10,6 @@
 #include "quant/format/round.h"
 
 namespace tare {
-namespace {
-
-// Rows improved together: fewer than lanes if their systems of scales would take more than 64 MB per thread.
-int64_t RowsAtOnce(int64_t groups) {
-  return std::clamp<int64_t>((int64_t{64} << 20) / (8 * groups * groups), 1, kRowsTogether);
-}
-
-}  // namespace
 
 // A block of rows in progress; lanes are rows, and those beyond `rows` hold zeros. Codes are their values before the
 // scale, less their zero point.
@@ -170,7 +162,9 @@ void QuantEase::Improve(const ReadRow& read, int sweeps, QuantizedMatrixBuffer& 
   const QuantizedMatrix& m = matrix.view();
   CheckEqual("QuantEase", "inputs", m.in, in_);
   const bool fits_scales = m.format.scale == ScaleType::kF32;
-  const int64_t together = RowsAtOnce(m.Groups());
+  // Fewer rows than lanes if their systems of scales would take more than 64 MB per thread.
+  const int64_t groups = m.Groups(),
+                together = std::clamp<int64_t>((int64_t{64} << 20) / (8 * groups * groups), 1, kRowsTogether);
   ParallelForBlocks(m.out, together, [&](int64_t first, int64_t rows) {
     Block block(m, first, rows);
     Read(read, m, block);

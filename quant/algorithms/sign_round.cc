@@ -172,10 +172,8 @@ LearnedRows::Gradients LearnedRows::GradientsOf(int64_t g) const {
 
 TARE_INTO_CALLER inline void LearnedRows::AddColumn(const Scales& lanes, const Lanes& low_steps, int64_t at,
                                                     Gradients& sums) const {
-  const float* const w = &w_[at];
-  const float* const codes = &codes_[at];
-  const float* const gradient = &gradient_[at];
-  const float* const inside = &inside_[at];
+  const float *const w = &w_[at], *const codes = &codes_[at];
+  const float *const gradient = &gradient_[at], *const inside = &inside_[at];
   Lanes of_scale, of_low;  // apart from the sums in double: a loop with both types is not vectors'
   for (int64_t r = 0; r < kRowsTogether; ++r) {
     const float clamped = 1 - inside[r];

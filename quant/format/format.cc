@@ -73,8 +73,7 @@ struct KindInfo {
   Kind kind;
   std::string_view prefix;
   bool has_n;
-  std::string_view suffix;
-  std::string_view spelling, meaning;
+  std::string_view suffix, spelling, meaning;
 };
 
 // In the order of the enum. Kinds of one prefix differ by their suffix.

@@ -106,11 +106,8 @@ class QuantizedMatrixBuffer {
   size_t scale_count() const { return scales_.size(); }
 
  private:
-  AlignedBuffer<uint8_t> codes_;
-  AlignedBuffer<float> scales_;
-  AlignedBuffer<uint8_t> scale_codes_;
-  AlignedBuffer<uint8_t> zeros_;
-  AlignedBuffer<float> minima_;
+  AlignedBuffer<uint8_t> codes_, scale_codes_, zeros_;
+  AlignedBuffer<float> scales_, minima_;
   std::vector<uint16_t> up_, down_;
   float tensor_absmax_ = 0;
   QuantizedMatrix view_;

@@ -89,8 +89,7 @@ class Parser {
 
 // The message, and the text around the place with a caret under it.
 void Parser::RefuseAt(size_t at, std::string_view what) const {
-  constexpr size_t kBefore = 60;
-  constexpr size_t kShown = 110;
+  constexpr size_t kBefore = 60, kShown = 110;
   const size_t begin = at > kBefore ? at - kBefore : 0;
   const std::string shown = Printable(text_.substr(begin, kShown));
   FailUsage("plan, column {}: {}\n  {}\n  {}^", at + 1, what, shown, std::string(at - begin, ' '));

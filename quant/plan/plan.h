@@ -50,8 +50,7 @@ namespace tare {
 
 // Closed range of indices.
 struct IndexRange {
-  int first = 0;
-  int last = 0;
+  int first = 0, last = 0;
   bool Contains(int index) const { return first <= index && index <= last; }
   friend bool operator==(const IndexRange&, const IndexRange&) = default;
 };
@@ -62,10 +61,7 @@ using IndexRanges = std::vector<IndexRange>;
 bool Selects(const IndexRanges& ranges, const std::optional<int>& index);
 
 struct Selector {
-  IndexRanges layers;
-  IndexRanges heads;
-  IndexRanges maps;
-  IndexRanges experts;
+  IndexRanges layers, heads, maps, experts;
   friend bool operator==(const Selector&, const Selector&) = default;
 };
 

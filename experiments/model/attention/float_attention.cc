@@ -90,7 +90,6 @@ class TaskRun {
     }
   }
   TaskRun(const TaskRun&) = delete;
-  TaskRun& operator=(const TaskRun&) = delete;
 
   void Run() {
     int64_t row = sequence_.first_row;

@@ -105,8 +105,7 @@ struct ModelConfig {
   int max_positions = 0;
   bool tied_embeddings = false;
   bool headless = false;  // a base model without an LM head; it counts as tied, and has no logits
-  bool attention_bias = false;
-  bool mlp_bias = false;
+  bool attention_bias = false, mlp_bias = false;
   bool causal = true;  // whether a token sees none after it
   std::optional<int> bos;
   // In V1 models, the place of the second map's query head within each head or group of heads.

@@ -195,10 +195,8 @@ const TensorView& Weights::Take(const std::string& name, const std::vector<int64
   if (tensor == nullptr && files_.Has(name))
     Fail("{}: tensor '{}': got a quantized matrix, expected values of shape {}", where_, name, ShapeText(shape));
   if (tensor == nullptr) {
-    std::vector<std::string> others;
-    for (const std::string& other : files_.names()) {
-      if (!taken_.contains(other)) others.push_back(other);
-    }
+    std::vector<std::string> others = files_.names();
+    std::erase_if(others, [this](const std::string& other) { return taken_.contains(other); });
     const bool within = std::ranges::any_of(others, [&](const auto& other) { return other.ends_with("." + name); });
     Fail("{}: tensor '{}': missing; expected shape {}{}{}", where_, name, ShapeText(shape), NearestText(name, others),
          within                     ? "; are these of the text model within a larger one? try tensor-names.json"

@@ -24,8 +24,6 @@
 namespace tare {
 namespace {
 
-bool RowsAreKeys(Site site) { return site == Site::kK || site == Site::kV; }
-
 // Empty without +smooth.
 std::vector<float> MeanOfRows(const SiteBlock& block, const RuleOptions& options) {
   const std::optional<MeanOver>& over = options.smooth;
@@ -54,7 +52,7 @@ RowChange::RowChange(const RuleOptions& options, const SiteBlock& block, const K
 
 // How many of a row's columns, from the first on, stay as they are.
 size_t RowChange::Kept(int64_t r, size_t columns) const {
-  if (RowsAreKeys(block_.site)) return block_.first_row + r < keep_ ? columns : 0;
+  if (block_.site == Site::kK || block_.site == Site::kV) return block_.first_row + r < keep_ ? columns : 0;
   return static_cast<size_t>(std::clamp<int64_t>(keep_ - block_.First(r), 0, static_cast<int64_t>(columns)));
 }
 

@@ -40,19 +40,15 @@ void CheckScale(const SiteBlock& block, const ScaleGroup& group, float clip, flo
        TextOf(block.key()), block.sequence, block.first_row + group.row, clip, Name(format));
 }
 
-// +zero, +min and +mean.
-GroupScale ScaleOfEnds(std::span<const float> values, const Rule& rule) {
-  const ClipChoice choice = rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax;
-  return GroupScaleFor(ChooseEnds(values.data(), std::ssize(values), rule.format, choice, 0), rule.format, 0);
-}
-
 // Rounds a group by one scale: of `clip`, or with a zero point, a minimum or a mean of what lies in `sharing`, all of
 // its values but outliers.
 void RoundBy(const SiteBlock& block, const ScaleGroup& group, const Rule& rule, float clip,
              std::span<const float> sharing, float of_tensor, const SimulatedQuantizer::SeeGroup& see) {
   const std::span<float> values = group.values;
   if (HasOffset(rule.format)) {
-    const GroupScale scale = ScaleOfEnds(sharing, rule);
+    const ClipChoice choice = rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax;
+    const Ends ends = ChooseEnds(sharing.data(), std::ssize(sharing), rule.format, choice, 0);
+    const GroupScale scale = GroupScaleFor(ends, rule.format, 0);
     CheckScale(block, group, clip, scale.scale.scale, rule.format);
     if (see) see(block.key(), sharing, scale);
     return RoundedValues(values.data(), std::ssize(values), scale, rule.format, values.data());

@@ -22,8 +22,7 @@ namespace tare {
 
 // Sums over all tokens for a linear layer's input x; for an expert's over those that reach it.
 struct SecondMoments {
-  int64_t in = 0;
-  int64_t tokens = 0;
+  int64_t in = 0, tokens = 0;
   std::vector<float> values;  // of x x^T [in, in]
   std::vector<float> cross;   // of (exact x - x) x^T [in, in]; empty without an exact pass
 };

@@ -9,7 +9,6 @@
 #include "experiments/quantize/steps/table.h"
 #include "experiments/significance/draws.h"
 #include "quant/algorithms/round_to_nearest.h"
-#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
 

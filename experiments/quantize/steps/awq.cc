@@ -20,7 +20,6 @@
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/channel_transforms.h"
 #include "quant/algorithms/second_moments.h"
-#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/output_folder.h"

@@ -11,7 +11,6 @@
 #include "experiments/quantize/steps/rotated_error.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/channel_transforms.h"
-#include "quant/base/message.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/output_folder.h"
 

@@ -20,7 +20,6 @@
 #include "quant/algorithms/quantease.h"
 #include "quant/algorithms/second_moments.h"
 #include "quant/algorithms/sign_round.h"
-#include "quant/base/message.h"
 #include "quant/format/hadamard.h"
 
 namespace tare {

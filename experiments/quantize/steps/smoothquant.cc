@@ -11,7 +11,6 @@
 #include "experiments/quantize/steps/table.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/channel_transforms.h"
-#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/output_folder.h"
@@ -118,8 +117,7 @@ class Search {
   }
 
   struct Rules {
-    const Rule* weight = nullptr;
-    const Rule* input = nullptr;
+    const Rule *weight = nullptr, *input = nullptr;
   };
 
   Rules RulesOf(const LinearLayer& place) const {

@@ -6,11 +6,9 @@
 #include <algorithm>
 
 #include "experiments/model/linear/weight_matrix.h"
-#include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/low_rank.h"
 #include "quant/base/float16.h"
-#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
