@@ -46,8 +46,7 @@ LambdaView LambdaOf(const LayerWeights& w) {
 
 void ScanActivations::Prepare(int64_t rows, const ModelConfig& config) {
   if (config.scan_channels == 0) return;
-  const int64_t C = config.scan_channels;
-  const int64_t W = config.Convolved(C), heads = config.scan_heads;
+  const int64_t C = config.scan_channels, W = config.Convolved(C), heads = config.scan_heads;
   GrowRows(mixed, rows, C + W + heads);
   for (AlignedBuffer<float>* buffer : {&u, &delta, &gate, &gated, &memory}) GrowRows(*buffer, rows, C);
   GrowRows(projected, rows, heads > 0 ? W : config.scan_rank + 2 * int64_t{config.scan_states});

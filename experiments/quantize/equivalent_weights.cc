@@ -206,11 +206,8 @@ std::vector<int64_t> FactorOf(Site site, int64_t channels, const ModelConfig& co
   }
   const bool of_norm = !FamilyOf(config).head_norm.empty();
   for (const OutputHead& head : HeadTable(config)) {
-    if (of_norm) {
-      for (int c = 0; c < head.VSlices() * config.head_dim; ++c) factor.push_back(c);
-      continue;
-    }
-    for (int c = 0; c < config.head_dim; ++c) factor.push_back(int64_t{head.v[0]} * config.head_dim + c);
+    const int64_t first = of_norm ? 0 : head.v[0], slices = of_norm ? head.VSlices() : 1;
+    for (int64_t c = 0; c < slices * config.head_dim; ++c) factor.push_back(first * config.head_dim + c);
   }
   return factor;
 }

@@ -58,10 +58,8 @@ class Field {
   int64_t Join(const Digits& x) const { return p_ == q_ ? x[0] % p_ : x[0] % p_ + p_ * (x[1] % p_ + p_ * (x[2] % p_)); }
   // Whether x^3 - a x - b has a root; without one it has no factor.
   bool HasRoot() const {
-    for (int64_t x = 0; x < p_; ++x) {
-      if ((x * x * x - a_ * x - b_) % p_ == 0) return true;
-    }
-    return false;
+    return std::ranges::any_of(std::views::iota(int64_t{0}, p_),
+                               [this](int64_t x) { return (x * x * x - a_ * x - b_) % p_ == 0; });
   }
 
   int64_t q_, p_, a_ = 0, b_ = 0;

@@ -11,10 +11,7 @@ constexpr bool IsGrouped(const SiteInfo& info) {
 
 constexpr std::array kGroupedWeights = [] {
   std::array<Site, std::ranges::count_if(kSites, IsGrouped)> weights{};
-  auto next = weights.begin();
-  for (const SiteInfo& info : kSites) {
-    if (IsGrouped(info)) *next++ = info.site;
-  }
+  std::ranges::copy(kSites | std::views::filter(IsGrouped) | std::views::transform(&SiteInfo::site), weights.begin());
   return weights;
 }();
 
