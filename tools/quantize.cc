@@ -67,6 +67,9 @@ Outcome MadeBy(QuantizeJob job, const std::string& format, const Progress& progr
     if (!job.method.codes)
       FailUsage("--format {}: got a method without codes, expected one with; try {}+rtn", kCompressed,
                 job.method.EquivalentText());
+    if (job.method.codes->text.starts_with("svdquant"))
+      FailUsage("--format {}: got --method {}, expected codes without a low-rank branch; try --format safetensors",
+                kCompressed, job.method.codes->text);
     CheckCompressed(job.plan, LoadConfig(job.model));
   }
   const AtomicFolder passing(job.out.string() + ".quantized");

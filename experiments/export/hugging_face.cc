@@ -166,8 +166,10 @@ std::string WrittenText(const ExportSummary& summary) {
 
 void RefuseBranch(const QuantizedMatrix& matrix, const std::string& where, std::string_view format) {
   if (matrix.branch.rank > 0)
-    Fail("{}: got codes with a low-rank branch, expected codes alone, as {} has none; try --format safetensors", where,
-         format);
+    Fail(
+        "{}: got codes with a low-rank branch, expected codes alone, as {} has none; try tare quantize --format "
+        "safetensors",
+        where, format);
 }
 
 TensorView JoinedTensor(const FusedTensor& fused, std::span<const TensorView> parts, AlignedBuffer<std::byte>& memory) {

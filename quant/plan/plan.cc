@@ -230,7 +230,7 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
     }
     if (name.starts_with("smooth")) options.smooth = name == "smooth" ? MeanOver::kFirst : MeanOver::kAll;
     if (options == before) Refuse(at, "each option once");
-    if (before.smooth && options.smooth != before.smooth) Refuse(at, "one of smooth and smoothall");
+    if (before.smooth && options.smooth != before.smooth) Refuse(at, "one of smooth, smooth<N> and smoothall");
   }
   if (options.mse && options.percentile) Refuse(at, "mse or a percentile, not both: each chooses where to clip");
 }

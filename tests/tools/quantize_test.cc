@@ -89,6 +89,10 @@ TEST(QuantizeCommand, CompressedTensorsAreAFolderOrNothing) {
   const Outcome refused = quantize("weights=int6/channel", "n");
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--format compressed-tensors does not write"));
+  const Outcome branch = CallTare({"quantize", model, "--plan", "weights=int4/group16", "--method", "svdquant:2",
+                                   "--format", "compressed-tensors", "--out", folder / "b"});
+  EXPECT_EQ(branch.exit_code, 2);
+  EXPECT_THAT(branch.err, HasSubstr("got --method svdquant:2, expected codes without a low-rank branch"));
   EXPECT_EQ(quantize("weights=int4/group16", "m").exit_code, 1);  // is there already
   EXPECT_THAT(folder.Names(), testing::ElementsAre("m"));
   EXPECT_THAT(CallTare({"inspect", folder / "m"}).out, HasSubstr("compressed-tensors int4/group16"));

@@ -45,12 +45,12 @@ TEST(PlanText, PlansAreMadeOfOthersRules) {
 
 TEST(PlanText, WhatRecipesAddIsChecked) {
   constexpr std::pair<const char*, const char*> kRefused[] = {
-      {"q=int8/token+smooth+smoothall", "column 21: got 'smoothall', expected one of smooth and smoothall"},
+      {"q=int8/token+smooth+smoothall", "column 21: got 'smoothall', expected one of smooth, smooth<N> and smoothall"},
       {"q=int8/token+smoothall+smoothall", "column 24: got 'smoothall', expected each option once"},
       {"k=int8/token+smooth128", "column 14: got 'smooth128', expected smooth without a number"},
       {"q=int8/token+smooth1", "expected one smooth, or with a number of queries from 2 to 65535: smooth128"},
       {"q=int8/token+smooth+smooth2", "column 21: got 'smooth2', expected one smooth, or with a number of queries"},
-      {"q=int8/token+smooth2+smoothall", "column 22: got 'smoothall', expected one of smooth and smoothall"},
+      {"q=int8/token+smooth2+smoothall", "column 22: got 'smoothall', expected one of smooth, smooth<N> and smoothall"},
       {"q=int8/token+smoothall8", "column 14: got 'smoothall8', expected smoothall without a number"},
       {"head_out=int8/token+full", "column 21: got 'full', expected one of zero static p mse"},
       {"probs=nvfp4/block64", "column 12: got a granularity, but nvfp4 has blocks of 16; expected row, or none\n"},
