@@ -4,10 +4,10 @@
 // "int8", "int6" and "int4" make the whole model low-bit and executed. Inputs of linear layers stay at 8 bits with one
 // scale per token (W8A8, W6A8, W4A8); weights, q, k, v and the probabilities have as many bits as the name says.
 //
-// The others are recipes of the literature, simulated (int-flash executed, too): the arithmetic of public code at one commit, as near as rules
-// come to it, with what differs in words. All of them differ in two ways. A row's maximum is the final one, where a
-// kernel takes the running one of its tiles; and sums are f32. Recipes for caches are rules for `k` and `v`, which
-// round every token, so that all recipes meet the same prompt; none keeps the newest tokens.
+// The others are recipes of the literature, simulated (int-flash executed, too): the arithmetic of public code at one
+// commit, as near as rules come to it, with what differs in words. All of them differ in two ways. A row's maximum is
+// the final one, where a kernel takes the running one of its tiles; and sums are f32. Recipes for caches are rules for
+// `k` and `v`, which round every token, so that all recipes meet the same prompt; none keeps the newest tokens.
 //
 // A head with two maps takes the recipe once per map: each map has its own scales and means of q and k, its own maximum
 // and sum, and V is rounded once for both (late order).
