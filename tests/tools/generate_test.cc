@@ -96,6 +96,8 @@ TEST(GenerateCommand, IdsGiveIds) {
                GoldenFolder("diffllama-mha"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(std::ranges::count(outcome.out, ' '), 4);
+  const Outcome recurrent = Generate({"--input", folder / "ids.safetensors", "--tokens", "4"}, GoldenFolder("mamba2"));
+  EXPECT_EQ(recurrent.exit_code, 0) << recurrent.err;  // no keys that the default rules of caches could name
 }
 
 // The whole preset: attention on the integer kernels for the prompt, linear layers for all tokens.
