@@ -129,7 +129,7 @@ PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const St
   if (cache_) {
     cache_->held = std::make_shared<HeldKeys>();
     for (const Rule& rule : cache_->rules.rules())  // f32, as by default, asks nothing of a model without attention
-      if (rule.format != Format::kF32 || model.Has(rule.sites.front())) CheckRule(rule, model);
+      if (rule.format != Format::kF32 || !model.decodes || model.Has(rule.sites.front())) CheckRule(rule, model);
     CheckDecodes(resolved_);
     for (const auto& [cache_site, site] : {std::pair{Site::kCacheK, Site::kK}, {Site::kCacheV, Site::kV}}) {
       for (const SiteKey& key : model.Keys(cache_site)) {

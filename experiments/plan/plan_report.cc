@@ -242,11 +242,11 @@ std::string PlanText(const Json& json) {
   for (const Json& rule : json["rules"])
     text += Formatted("  rule {}: {}: {}\n", ++number, rule["rule"].get<std::string>(), PlacesText(rule));
   if (!json["sites"].empty())
-    text += Formatted("\n{:<19}{:<9}{:<11}{:>4}  {:<21}{}\n", "site", "layers", "heads", "rule", "format/scale per",
+    text += Formatted("\n{:<19}{:<9}{:<10}{:>4}  {:<21}{}\n", "site", "layers", "heads", "rule", "format/scale per",
                       "with --executed");
   for (const Json& s : json["sites"]) {
     const std::string scale = s["scale_per"].is_null() ? "" : "/" + s["scale_per"].get<std::string>();
-    std::string row = Formatted("{:<19}{:<9}{:<11}{:>4}  {:<20} {}", s["site"].get<std::string>(),
+    std::string row = Formatted("{:<19}{:<9}{:<10}{:>4}  {:<20} {}", s["site"].get<std::string>(),
                                 s["layers"].get<std::string>(), s["heads"].get<std::string>(), s["rule"].get<int>(),
                                 s["format"].get<std::string>() + scale + s["options"].get<std::string>(),
                                 s["executed"].is_null() ? "" : s["executed"].get<std::string>());

@@ -79,7 +79,7 @@ TEST(BenchDecodeCommand, RulesOfSomeLayersAreRefused) {
 TEST(BenchDecodeCommand, UnknownCachesAreRefused) {
   const Outcome outcome = Bench("cache_k=int5/token", "-");
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, testing::HasSubstr("got 'int5', expected one of f32 int8 int6 int4 int3 int2 fp8e4m3"));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("got 'int5', expected one of f32 int8 int6 int4 int3 int2 mxfp4"));
 }
 
 }  // namespace

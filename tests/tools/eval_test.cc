@@ -91,7 +91,7 @@ TEST(EvalTest, InvalidCachesAreRefused) {
     EXPECT_THAT(outcome.err, HasSubstr(why));
   };
   refused("llama-mha", {"--cache", "cache_k=int5/token"}, 2,
-          "got 'int5', expected one of f32 int8 int6 int4 int3 int2 fp8e4m3 fp8e5m2 nf4");
+          "got 'int5', expected one of f32 int8 int6 int4 int3 int2 mxfp4");
   refused("llama-mha", {"--cache", "cache_k=bf16+min"}, 2,
           "got 'min' with bf16, expected int8, int6, int4, int3 or int2");
   refused("llama-mha", {"--cache", "cache_v=int2/group16+min"}, 2,

@@ -28,9 +28,9 @@ TEST(PlanTest, CachesAreDecoded) {
   const std::string model = GoldenFolder("diffllama-mha");
   const Outcome outcome = CallTare({"plan", "cache_k=int4/token,cache_v=bf16,cache_k[l1]=f32", model});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("cache_k           0,2      -             1  int4/token           decode kernel"));
-  EXPECT_THAT(outcome.out, HasSubstr("cache_k           1        -             3  f32"));
-  EXPECT_THAT(outcome.out, HasSubstr("cache_v           all      -             2  bf16                 decode kernel"));
+  EXPECT_THAT(outcome.out, HasSubstr("cache_k            0,2      -            1  int4/token           decode kernel"));
+  EXPECT_THAT(outcome.out, HasSubstr("cache_k            1        -            3  f32"));
+  EXPECT_THAT(outcome.out, HasSubstr("cache_v            all      -            2  bf16                 decode kernel"));
   EXPECT_THAT(outcome.out, HasSubstr("simulated  yes\nexecuted   yes"));
   EXPECT_THAT(CallTare({"plan", "cache_k=int4/token,attn_logits=int6/row", model}).out,
               HasSubstr("simulated  no: plan over a cache: got a rule for attn_logits"));

@@ -135,11 +135,11 @@ TEST(SiteClass, OnlyProbabilitiesAndSigmoidsAreNeverNegative) {
         << info.name;
 }
 
-// Pages hold bf16 and integers, no grids.
-TEST(SiteClass, CachesAloneTakeBf16AndNoGrid) {
+// Pages hold bf16 and codes of at most 8 bits whose blocks a panel can decode.
+TEST(SiteClass, CachesAloneTakeBf16AndNoSixBits) {
   for (const SiteInfo& info : kSites) {
     EXPECT_EQ(ClassOf(info.site).Takes(Format::kBf16), IsCache(info.site)) << info.name;
-    EXPECT_NE(ClassOf(info.site).Takes(Format::kMxFp4), IsCache(info.site)) << info.name;
+    EXPECT_NE(ClassOf(info.site).Takes(Format::kMxFp6E2M3), IsCache(info.site)) << info.name;
     EXPECT_TRUE(ClassOf(info.site).Takes(Format::kF32)) << info.name;
   }
 }
