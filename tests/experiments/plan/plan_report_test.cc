@@ -52,7 +52,7 @@ TEST(PlanReport, ShowsTheRuleOfEverySite) {
               HasSubstr("  rule 1: attn_logits=int4/head: 7 tensors, and 5 where a later rule holds\n"));
   EXPECT_THAT(PlanText(json), HasSubstr("  rule 4: attn_logits[l7]=f32: matches nothing of this model\n"));
   EXPECT_THAT(PlanText(Of("q=int8/token,q=int6/token")), HasSubstr("rule 1: q=int8/token: holds nowhere: later rules"));
-  EXPECT_THAT(PlanText(Of("v=int8/token")), HasSubstr("\nv                 all      all           1  int8/token\n"));
+  EXPECT_THAT(PlanText(Of("v=int8/token")), HasSubstr("\nv                  all      all          1  int8/token\n"));
 }
 
 TEST(PlanReport, ShowsWhichModesWorkOrWhyNot) {
