@@ -11,6 +11,7 @@
 
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
+#include "tests/support/cache_tokens.h"
 #include "tests/support/call.h"
 #include "tests/support/each_target.h"
 #include "tests/support/random_decode.h"
@@ -19,6 +20,8 @@
 namespace tare::cache_in_blocks_test {
 namespace {
 
+using cache_tokens::Rows;
+using cache_tokens::Tokens;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 using Kind = Granularity::Kind;
@@ -32,25 +35,6 @@ CacheRule InBlocks(const Format& format) { return {format, {Kind::kGroup, Info(f
 constexpr CacheShape kShape{.k_heads = 2, .k_width = 40, .v_heads = 1, .v_width = 88};
 constexpr int kRow = 2 * 40 + 88;
 constexpr int64_t kTokens = 150;
-
-struct Tokens {
-  std::vector<float> k = RandomNormal(kTokens * 80, 1), v = RandomNormal(kTokens * 88, 2);
-
-  void AppendTo(KvCache& cache, int64_t begin, int64_t end) const {
-    cache.Append(DenseHeads(k.data() + begin * 80, end - begin, 2, 40),
-                 DenseHeads(v.data() + begin * 88, end - begin, 1, 88));
-  }
-};
-
-// All rows, K then V, as they are read.
-std::vector<float> Rows(const KvCache& cache) {
-  std::vector<float> rows(static_cast<size_t>(cache.tokens() * kRow));
-  for (int64_t t = 0; t < cache.tokens(); ++t) {
-    for (int h = 0; h < 2; ++h) cache.ReadKey(t, h, rows.data() + t * kRow + 40 * h);
-    cache.ReadValue(t, 0, rows.data() + t * kRow + 80);
-  }
-  return rows;
-}
 
 // Magnitudes of a grid with so many bits of exponent and mantissa, up to the largest, in the order of their codes.
 std::vector<double> Magnitudes(int exponent_bits, int mantissa_bits, double largest) {
@@ -99,7 +83,7 @@ std::vector<double> Rounded(std::span<const float> block, Format::Base format) {
 
 // Rows of many sizes, blocks of zeros, and one so small that its E4M3 scale is the least.
 TEST(CacheInBlocks, ValuesAreThoseOfTheDefinition) {
-  Tokens tokens;
+  Tokens tokens{kShape, kTokens};
   for (int64_t t = 0; t < kTokens; ++t) {
     for (int i = 0; i < 80; ++i) tokens.k[t * 80 + i] *= std::ldexp(1.0f, static_cast<int>(t + i / 8) % 20 - 12);
     for (int i = 0; i < 32 && t % 3 == 0; ++i) tokens.v[t * 88 + 32 + i] = t == 3 ? 1e-4f * static_cast<float>(i) : 0;
@@ -138,7 +122,7 @@ TEST(CacheInBlocks, Bytes) {
 
 // However a prompt is cut, and where tokens move.
 TEST(CacheInBlocks, CodesAreOfTheTokenAlone) {
-  const Tokens tokens;
+  const Tokens tokens{kShape, kTokens};
   for (const Format::Base format : kFormatsInBlocks) {
     const CacheRules rules{.k = InBlocks(format), .v = InBlocks(format)};
     KvCache whole(kShape, rules), parts(kShape, rules);
@@ -160,7 +144,7 @@ TEST(CacheInBlocks, CodesAreOfTheTokenAlone) {
 
 // 448 scales of 6 or of 7, of rotated values less by the root of their width; scales of MX reach as far as f32.
 TEST(CacheInBlocks, ValuesThatE4M3DoesNotReachAreRefused) {
-  Tokens tokens;
+  Tokens tokens{kShape, kTokens};
   KvCache cache(kShape, {.k = {Format::kNvInt4, {Kind::kGroup, 16}, RotatedRuns{}}, .v = InBlocks(Format::kNvFp4)});
   tokens.v[5] = 2688;
   tokens.AppendTo(cache, 0, 3);

@@ -12,6 +12,7 @@
 
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
+#include "tests/support/cache_tokens.h"
 #include "tests/support/call.h"
 #include "tests/support/each_target.h"
 #include "tests/support/random_decode.h"
@@ -21,6 +22,8 @@
 namespace tare::cache_in_runs_test {
 namespace {
 
+using cache_tokens::Rows;
+using cache_tokens::Tokens;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 using Kind = Granularity::Kind;
@@ -41,25 +44,6 @@ std::vector<Format> Formats() {
   return formats;
 }
 
-struct Tokens {
-  std::vector<float> k = RandomNormal(kTokens * 32, 1), v = RandomNormal(kTokens * 48, 2);
-
-  void AppendTo(KvCache& cache, int64_t begin, int64_t end) const {
-    cache.Append(DenseHeads(k.data() + begin * 32, end - begin, 2, 16),
-                 DenseHeads(v.data() + begin * 48, end - begin, 1, 48));
-  }
-};
-
-// All rows, K then V, as they are read.
-std::vector<float> Rows(const KvCache& cache) {
-  std::vector<float> rows(static_cast<size_t>(cache.tokens() * 80));
-  for (int64_t t = 0; t < cache.tokens(); ++t) {
-    for (int h = 0; h < 2; ++h) cache.ReadKey(t, h, rows.data() + t * 80 + 16 * h);
-    cache.ReadValue(t, 0, rows.data() + t * 80 + 32);
-  }
-  return rows;
-}
-
 // Values that share a scale, as they came and as they are read.
 struct Shared {
   std::vector<float> came, read;
@@ -75,7 +59,7 @@ void ExpectHalfAStepOff(const Shared& group, bool has_zero, int steps) {
 
 // A scale of more than the block or the group would err by more: blocks lie ten apart, groups differ by ten times.
 TEST(CacheInRuns, ValuesAreHalfAStepOfTheirRunOff) {
-  Tokens tokens;
+  Tokens tokens{kShape, kTokens};
   for (int64_t t = 0; t < kTokens; ++t) {
     for (int c = 0; c < 32; ++c) tokens.k[t * 32 + c] += c == 3 ? 100 : t % 64 < 32 ? 5 : -5;
     for (int c = 32; c < 48; ++c) tokens.v[t * 48 + c] *= 10;
@@ -103,7 +87,7 @@ TEST(CacheInRuns, ValuesAreHalfAStepOfTheirRunOff) {
 
 // However a prompt is cut, and whole in f32 until the page is followed: a block alone is not rounded.
 TEST(CacheInRuns, CodesDoNotDependOnTheChunksOfThePrompt) {
-  const Tokens tokens;
+  const Tokens tokens{kShape, kTokens};
   for (const CacheRules& rules : {kKivi, CacheRules{.v = kKivi.v, .first = 1, .last = 9}, CacheRules{.k = kKivi.k}}) {
     KvCache whole(kShape, rules), parts(kShape, rules), single(kShape, rules);
     tokens.AppendTo(whole, 0, kTokens);
@@ -133,7 +117,7 @@ TEST(CacheInRuns, Bytes) {
 
 // A cut in the middle of a block: what was rounded stays, what follows is rounded with it, and a fork sees neither.
 TEST(CacheInRuns, ACutPageIsReadBack) {
-  const Tokens tokens;
+  const Tokens tokens{kShape, kTokens};
   KvCache cache(kShape, kKivi);
   tokens.AppendTo(cache, 0, kTokens);
   std::vector<float> cut = Rows(cache);
@@ -153,7 +137,7 @@ TEST(CacheInRuns, ACutPageIsReadBack) {
 
 // Values in groups move as they are; keys in blocks do not.
 TEST(CacheInRuns, KeepingTokens) {
-  const Tokens tokens;
+  const Tokens tokens{kShape, kTokens};
   std::vector<int64_t> places;
   for (int64_t t = 0; t < kTokens; t += 3) places.push_back(t);
   const std::vector<std::vector<int64_t>> of_k(2, places), of_v(1, places);
@@ -187,7 +171,7 @@ TEST(CacheInRuns, OtherRunsAreRefused) {
 // A quarter of what f16 reaches, of rotated values less by the root of their width; tokens in f32 count, too.
 TEST(CacheInRuns, ValuesThatF16DoesNotReachAreRefused) {
   for (const Format& format : Formats()) {
-    Tokens tokens;
+    Tokens tokens{kShape, kTokens};
     KvCache cache(kShape, {.k = {format, kBlock, RotatedRuns{}}, .v = {format, kGroup}});
     tokens.v[5] = 16376, tokens.v[6] = -16376;
     tokens.k[7] = 4094, tokens.k[32 + 7] = -4094;
