@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/plan/site.h"
 
+#include <map>
+#include <vector>
+
 namespace tare {
 namespace {
 
@@ -20,6 +23,25 @@ constexpr std::array kGroupedInputs = [] {
   std::ranges::transform(kGroupedWeights, inputs.begin(), InputOf);
   return inputs;
 }();
+
+// Whether a site is of one of two Mambas what a site of this name is of one: mixer_1.scan.b, mixer_1.gate of scan.b,
+// mamba.gate.
+bool IsOfEither(const SiteInfo& info, std::string_view name) {
+  if (name.starts_with("mamba.")) name.remove_prefix(6);
+  return info.of == SiteOf::kMambaPair && info.name.substr(info.name.find('.') + 1) == name;
+}
+
+std::map<std::string_view, std::vector<Site>> SitesByName() {
+  std::map<std::string_view, std::vector<Site>> sites{{"weights", {kGroupedWeights.begin(), kGroupedWeights.end()}},
+                                                      {"linear_in", {kGroupedInputs.begin(), kGroupedInputs.end()}}};
+  for (const SiteInfo& named : kSites) {
+    for (const SiteInfo& info : kSites) {
+      if (info.site == named.site || (named.of == SiteOf::kMamba && IsOfEither(info, named.name)))
+        sites[named.name].push_back(info.site);
+    }
+  }
+  return sites;
+}
 
 using Kind = Granularity::Kind;
 
@@ -96,10 +118,9 @@ std::optional<Site> ParseSite(std::string_view name) {
 }
 
 std::span<const Site> ExpandSites(std::string_view name) {
-  if (name == "weights") return kGroupedWeights;
-  if (name == "linear_in") return kGroupedInputs;
-  const auto info = std::ranges::find(kSites, name, &SiteInfo::name);
-  return info == kSites.end() ? std::span<const Site>() : std::span(&info->site, 1);
+  static const std::map<std::string_view, std::vector<Site>> sites = SitesByName();
+  const auto found = sites.find(name);
+  return found == sites.end() ? std::span<const Site>() : std::span(found->second);
 }
 
 const SiteClass& ClassOf(Site site) { return kClasses[static_cast<size_t>(site)]; }

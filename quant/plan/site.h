@@ -167,7 +167,8 @@ constexpr bool IsCache(Site site) { return site == Site::kCacheK || site == Site
 // The site of this name; nullopt for any other text, also for a group.
 std::optional<Site> ParseSite(std::string_view name);
 
-// The sites of a site's or a group's name, in the enum's order; empty for any other name.
+// The sites of a site's or a group's name, in the enum's order; empty for any other name. A name of a Mamba, scan.b, is
+// also that of both of a pair: mixer_1.scan.b, mixer_2.scan.b.
 std::span<const Site> ExpandSites(std::string_view name);
 
 // A place in a model: a site with its layer, head, map and expert; the key of resolved plans, blocks and statistics.

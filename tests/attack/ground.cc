@@ -102,6 +102,9 @@ const std::vector<Subject>& Subjects() {
       {"eval", "e", "--cache", "cache_k=int8/token", "--tasks", "perplexity=i.h5", "--json", "-"},
       {"stats", "e", "--input", "t.txt", "--out", "out/s.h5"},
       {"quantize", "e", "--plan", "weights=int4/channel", "--out", "out/q.h5"}};
+  static const std::vector<Words> images{{"inspect", "d", "--json", "-"},
+                                         {"eval", "d", "--tasks", "classify=d/expected.safetensors", "--json", "-"},
+                                         {"stats", "d", "--input", "d/expected.safetensors", "--json", "-"}};
   static const Words blocks{"eval", "y", "--tasks", "perplexity=y/expected.safetensors", "--json", "-"};
   static const Words fused{"eval", "l", "--tasks", "perplexity=l/expected.safetensors", "--json", "-"};
   static const std::vector<Words> input{{"eval", "m", "--tasks", "perplexity=i.h5", "--json", "-"},
@@ -113,6 +116,9 @@ const std::vector<Subject>& Subjects() {
       {"f/model.safetensors", Form::kSafetensors, flash},
       {"b/config.json", Form::kJson, {pairs}},
       {"b/model.safetensors", Form::kSafetensors, {pairs}},
+      {"d/config.json", Form::kJson, images},
+      {"d/model.safetensors", Form::kSafetensors, images},
+      {"d/expected.safetensors", Form::kSafetensors, images},
       {"e/config.json", Form::kJson, experts},
       {"e/model.safetensors", Form::kSafetensors, experts},
       {"y/config.json", Form::kJson, {blocks}},
@@ -303,6 +309,7 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   fs::copy(source / "tests/data/golden/gpt-oss-mxfp4", folder / "y");
   fs::copy(source / "tests/data/golden/phi3", folder / "l");
   fs::copy(source / "tests/data/golden/diffmamba2", folder / "b");
+  fs::copy(source / "tests/data/golden/vit-dwee", folder / "d");
   fs::copy(source / "tests/data/interchange/llama-compressed-int4", folder / "w");
   PutFile(folder / "n" / "tensor-names.json", kNames);
   PutFile(folder / "t.txt", kText);

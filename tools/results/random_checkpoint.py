@@ -7,7 +7,8 @@ measurements of time and memory (docs/results/large-models.md), a tensor at a ti
 
 SHAPE: diffllama-1.2b, qwen3-3b, llama-7b or phi4flash-3.8b; LAYERS: instead of all. With the embedded pair's
 tokenizer: diffllama-14m, for long contexts, and llama-57m, the shape of `tare bench forward`, for other programs'
-benches.
+benches. Of the trained pairs (docs/guides/pairs.md): wee, dwee, mamba2, diffmamba2, vanilla, softpick, mlx-vanilla,
+mlx-diff.
 """
 import json
 import math
@@ -16,6 +17,8 @@ import shutil
 import sys
 
 import numpy as np
+
+from pair_shapes import PAIRS, pair_tensors
 
 SHAPES = {
     "diffllama-1.2b": dict(model_type="diffllama", architectures=["DiffLlamaForCausalLM"], hidden_size=2048,
@@ -125,7 +128,7 @@ def write(path, all_tensors):
                 file.write(part)
 
 
-def weights(c):
+def weights(of_tensors):
     random, part = np.random.default_rng(1), 1 << 22
     normal = random.standard_normal(2 * part, dtype=np.float32)
 
@@ -138,27 +141,41 @@ def weights(c):
                 values = values + np.float32(1)
             yield (values.view(np.uint32) >> 16).astype(np.uint16).tobytes()
 
-    return [(name, "BF16", shape, parts(shape, deviation)) for name, shape, deviation in tensors(c)]
+    return [(name, "BF16", shape, parts(shape, deviation)) for name, shape, deviation in of_tensors]
+
+
+def here(path):
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), path)
+
+
+def own_config(config):
+    """With the keys that the shapes above share."""
+    config = config | dict(hidden_act="silu", max_position_embeddings=131072, torch_dtype="bfloat16", mlp_bias=False)
+    if config["model_type"] == "phi4flash":
+        return config
+    return config | dict(rms_norm_eps=1e-5, rope_theta=10000.0, attention_bias=False)
 
 
 def main():
-    if len(sys.argv) not in (3, 4) or sys.argv[1] not in SHAPES:
+    if len(sys.argv) not in (3, 4) or sys.argv[1] not in SHAPES | PAIRS:
         sys.exit(__doc__)
-    config, folder = SHAPES[sys.argv[1]], sys.argv[2]
+    shape, folder = sys.argv[1:3]
+    config = (SHAPES | PAIRS)[shape]
     if len(sys.argv) == 4:
         config = config | dict(num_hidden_layers=int(sys.argv[3]))
+    if shape in SHAPES:
+        config = own_config(config)
     os.makedirs(folder)
-    config = config | dict(hidden_act="silu", max_position_embeddings=131072, torch_dtype="bfloat16", mlp_bias=False)
-    if config["model_type"] != "phi4flash":
-        config = config | dict(rms_norm_eps=1e-5, rope_theta=10000.0, attention_bias=False)
     with open(f"{folder}/config.json", "w") as file:
         json.dump(config, file, indent=1)
-    write(f"{folder}/model.safetensors", weights(config))
-    if config["vocab_size"] == 2048:
-        pair = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../experiments/pair/novels-standard")
-        shutil.copy(f"{pair}/tokenizer.model", folder)
-    ids = np.random.default_rng(2).zipf(1.2, 4 * 32768) % config["vocab_size"]  # 64 rows of 2,048
-    write(f"{folder}/ids.safetensors", [("input_ids", "I32", (64, 2048), [ids.astype(np.int32).tobytes()])])
+    write(f"{folder}/model.safetensors", weights(tensors(config) if shape in SHAPES else pair_tensors(shape)))
+    if shape.startswith("mlx-"):
+        shutil.copy(here(f"../../docs/examples/diff-mlx/{shape[4:]}/tensor-names.json"), folder)
+    if config.get("vocab_size") == 2048:
+        shutil.copy(here("../../experiments/pair/novels-standard/tokenizer.model"), folder)
+    if "vocab_size" in config:
+        ids = np.random.default_rng(2).zipf(1.2, 4 * 32768) % config["vocab_size"]  # 64 rows of 2,048
+        write(f"{folder}/ids.safetensors", [("input_ids", "I32", (64, 2048), [ids.astype(np.int32).tobytes()])])
 
 
 main()

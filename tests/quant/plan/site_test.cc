@@ -20,12 +20,13 @@ std::vector<std::string> Names(std::span<const Site> sites) {
   return names;
 }
 
-TEST(Site, EveryNameParsesToItsSiteAndExpandsToItself) {
+TEST(Site, EveryNameParsesToItsSiteAndExpandsToIt) {
   std::set<std::string_view> names;
   for (const SiteInfo& info : kSites) {
     EXPECT_EQ(ParseSite(info.name), info.site);
     EXPECT_EQ(Name(info.site), info.name);
-    EXPECT_THAT(ExpandSites(info.name), testing::ElementsAre(info.site));
+    EXPECT_EQ(ExpandSites(info.name).front(), info.site);
+    EXPECT_EQ(ExpandSites(info.name).size(), info.of == SiteOf::kMamba ? 3 : 1) << info.name;
     names.insert(info.name);
   }
   EXPECT_EQ(names.size(), kSites.size());
@@ -51,6 +52,13 @@ TEST(Site, GroupsAreTheProjections) {
                                    "mamba.out_proj.in", "mixer_1.in_proj.in", "mixer_1.out_proj.in",
                                    "mixer_2.in_proj.in", "mixer_2.out_proj.in", "gmu.in_proj.in", "gmu.out_proj.in",
                                    "experts.gate_up.in", "experts.down.in"));
+}
+
+TEST(Site, NamesOfAMambaCoverBothOfAPair) {
+  EXPECT_THAT(Names(ExpandSites("scan.b")), testing::ElementsAre("scan.b", "mixer_1.scan.b", "mixer_2.scan.b"));
+  EXPECT_THAT(Names(ExpandSites("mamba.gate")), testing::ElementsAre("mamba.gate", "mixer_1.gate", "mixer_2.gate"));
+  EXPECT_THAT(Names(ExpandSites("mamba.in_proj.w")),
+              testing::ElementsAre("mamba.in_proj.w", "mixer_1.in_proj.w", "mixer_2.in_proj.w"));
 }
 
 // Every column of a row: what reads the table needs no other list of sites.
