@@ -110,9 +110,12 @@ struct RowRange {
   }
 };
 
-// "[2, 37]", as messages spell a shape.
+// "[2, 37]", as messages spell a shape; of more than 16 dimensions, which files may claim, how many there are.
 inline std::string ShapeText(std::span<const int64_t> shape) {
-  return "[" + Listed(shape, ", ", [](int64_t n) { return Formatted("{}", n); }) + "]";
+  constexpr size_t kShown = 16;
+  const std::string all = shape.size() > kShown ? Formatted(", .. ({} dimensions)", shape.size()) : "";
+  const auto shown = shape.first(std::min(shape.size(), kShown));
+  return "[" + Listed(shown, ", ", [](int64_t n) { return Formatted("{}", n); }) + all + "]";
 }
 
 }  // namespace tare

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON: results, whose members keep their order, and text of unknown origin (ParseJson), restricted to what a sane
-// writer produces: one value, no key twice in an object, at most 32 levels deep, at most 100,000,000 bytes, no NUL byte
-// outside strings (the parser would take it for the end).
+// writer produces: one value, no key twice in an object, at most 32 levels deep, at most 100,000,000 bytes, values that
+// take no more than 128 MiB and four times the text's bytes of memory, no NUL byte outside strings (the parser would
+// take it for the end).
 //
 // nlohmann's members are compiled once, in json.cc: compiled in every source that holds a value, they would be a third
 // of all generated code. Precompiled headers include this file; sources that build or read JSON include it.

@@ -14,6 +14,11 @@ namespace {
 constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxBytes = 100'000'000;
 
+// Bytes of memory: what a member of an object takes beside its value, and a list, an object or a string beside its
+// place (glibc's blocks), and what all values may take: tokenizers, whose merges are lists of two, take 4 for each byte
+// of their text, without its blanks up to 19, and lists of empty lists 21.
+constexpr size_t kOfMember = 80, kOfItsOwn = 48, kMostBesideText = size_t{128} << 20, kMostPerByte = 4;
+
 // nlohmann's message without its prefix "[json.exception.parse_error.101] ".
 std::string Reason(const std::exception& error) {
   const std::string text = error.what();
@@ -26,7 +31,7 @@ std::string Reason(const std::exception& error) {
 template <typename Json>
 class StrictReader : public nlohmann::json_sax<Json> {
  public:
-  explicit StrictReader(const std::string& where) : where_(where) {}
+  StrictReader(const std::string& where, size_t bytes) : where_(where), bytes_(bytes) {}
 
   Json& root() { return root_; }
 
@@ -44,6 +49,7 @@ class StrictReader : public nlohmann::json_sax<Json> {
 
   bool key(std::string& key) override {
     CheckDepth();
+    Take(kOfMember);
     auto& object = open_.back()->template get_ref<typename Json::object_t&>();
     bool is_new = true;
     auto place = object.end();
@@ -67,8 +73,15 @@ class StrictReader : public nlohmann::json_sax<Json> {
   void CheckDepth() const {
     if (open_.size() >= kMaxDepth) Fail("{}: got JSON nested {} deep, expected less", where_, kMaxDepth);
   }
+  void Take(size_t memory) {
+    taken_ += memory;
+    if (taken_ > kMostBesideText + kMostPerByte * bytes_)
+      Fail("{}: got values that take over {} MB of memory, expected fewer in {} bytes of JSON", where_,
+           taken_ / 1'000'000, bytes_);
+  }
   Json* Place(Json value) {
     CheckDepth();
+    Take(sizeof(Json) + (value.is_structured() || value.is_string() ? kOfItsOwn : 0));
     if (open_.empty()) return &(root_ = std::move(value));
     if (open_.back()->is_object()) return &(*value_ = std::move(value));
     auto& list = open_.back()->template get_ref<typename Json::array_t&>();
@@ -90,6 +103,8 @@ class StrictReader : public nlohmann::json_sax<Json> {
   }
 
   const std::string& where_;
+  const size_t bytes_;  // of the text
+  size_t taken_ = 0;    // of memory
   Json root_;
   std::vector<Json*> open_;                  // a list does not grow, and move its members, while one of them is open
   Json* value_ = nullptr;                    // of the last key
@@ -100,7 +115,7 @@ template <typename Json>
 Json Parse(std::string_view text, const std::string& where) {
   if (text.size() > kMaxBytes) Fail("{}: got {} bytes, expected JSON of at most {}", where, text.size(), kMaxBytes);
   if (text.find('\0') != text.npos) Fail("{}: got a NUL byte, expected JSON text; try downloading it again", where);
-  StrictReader<Json> reader(where);
+  StrictReader<Json> reader(where, text.size());
   Json::sax_parse(text, &reader);
   return std::move(reader.root());
 }

@@ -55,6 +55,8 @@ TEST(DType, ByteCountIsCheckedAndWhole) {
 TEST(DType, ShapeTextIsAList) {
   EXPECT_EQ(ShapeText({}), "[]");
   EXPECT_EQ(ShapeText(std::vector<int64_t>{2, 37}), "[2, 37]");
+  EXPECT_EQ(ShapeText(std::vector<int64_t>(1'000'000, 1)),
+            "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, .. (1000000 dimensions)]");
 }
 
 }  // namespace
