@@ -77,27 +77,31 @@ int ReadCode(const std::byte* panel, int input, int lane) {
   }
 }
 
+template <typename T>
+T NumberAt(const std::byte* from, int64_t index) {
+  T value;
+  std::memcpy(&value, from + static_cast<int64_t>(sizeof(T)) * index, sizeof(T));
+  return value;
+}
+
+template <typename T>
+void PutNumber(std::byte* to, int64_t index, T value) {
+  std::memcpy(to + static_cast<int64_t>(sizeof(T)) * index, &value, sizeof(T));
+}
+
 // Numbers and codes with one interface.
 struct F32 {
-  static void Write(std::byte* panel, int input, int lane, float value) {
-    std::memcpy(panel + int64_t{input} * kRecord + 4 * lane, &value, 4);
-  }
-  static float Read(const std::byte* panel, int input, int lane) {
-    float value;
-    std::memcpy(&value, panel + int64_t{input} * kRecord + 4 * lane, 4);
-    return value;
-  }
+  static int64_t At(int input, int lane) { return int64_t{input} * kPanelLanes + lane; }
+  static void Write(std::byte* panel, int input, int lane, float value) { PutNumber(panel, At(input, lane), value); }
+  static float Read(const std::byte* panel, int input, int lane) { return NumberAt<float>(panel, At(input, lane)); }
 };
 struct Bf16 {
-  static int64_t Place(int input, int lane) { return int64_t{input / 2} * kRecord + 4 * lane + input % 2 * 2; }
+  static int64_t At(int input, int lane) { return (int64_t{input / 2} * kPanelLanes + lane) * 2 + input % 2; }
   static void Write(std::byte* panel, int input, int lane, float value) {
-    const uint16_t bits = Bf16FromFloat(value);
-    std::memcpy(panel + Place(input, lane), &bits, 2);
+    PutNumber(panel, At(input, lane), Bf16FromFloat(value));
   }
   static float Read(const std::byte* panel, int input, int lane) {
-    uint16_t bits;
-    std::memcpy(&bits, panel + Place(input, lane), 2);
-    return FloatFromBf16(bits);
+    return FloatFromBf16(NumberAt<uint16_t>(panel, At(input, lane)));
   }
 };
 template <int kBits>
@@ -131,57 +135,21 @@ struct Value {
   const std::array<float, 256>& values;
 };
 
-template <typename Body>
-void WithGridValues(const Format& format, const Body& body) {
-  const FormatInfo& info = Info(format);
-  switch (info.bits) {
-    case 8:
-      return body(Value<8>{info, StoredValues(format)});
-    case 4:
-      return body(Value<4>{info, StoredValues(format)});
-    case 3:
-      return body(Value<3>{info, StoredValues(format)});
-    case 2:
-      return body(Value<2>{info, StoredValues(format)});
-    default:
-      TARE_CHECK(false);
-  }
-}
-
 // Calls body with what reads and writes the format's values.
 template <typename Body>
 void WithValues(const Format& format, const Body& body) {
-  const int raised = RaisedBy(format);
-  switch (format.base) {
-    case Format::kF32:
-      return body(F32());
-    case Format::kBf16:
-      return body(Bf16());
-    case Format::kInt8:
-      return body(Code<8>{raised});
-    case Format::kInt6:
-      return body(Code<6>{raised});
-    case Format::kInt4:
-      return body(Code<4>{raised});
-    case Format::kInt3:
-      return body(Code<3>{raised});
-    case Format::kInt2:
-      return body(Code<2>{raised});
-    default:
-      return WithGridValues(format, body);
-  }
-}
-
-template <typename T>
-T NumberAt(const std::byte* from, int64_t index) {
-  T value;
-  std::memcpy(&value, from + static_cast<int64_t>(sizeof(T)) * index, sizeof(T));
-  return value;
-}
-
-template <typename T>
-void PutNumber(std::byte* to, int64_t index, T value) {
-  std::memcpy(to + static_cast<int64_t>(sizeof(T)) * index, &value, sizeof(T));
+  const int bits = Info(format).bits;
+  const auto codes = [&]<int kBits>() {
+    IsInteger(format) ? body(Code<kBits>{RaisedBy(format)}) : body(Value<kBits>{Info(format), StoredValues(format)});
+  };
+  if (bits == 32) return body(F32());
+  if (bits == 16) return body(Bf16());
+  if (bits == 8) return codes.template operator()<8>();
+  if (bits == 6) return codes.template operator()<6>();
+  if (bits == 4) return codes.template operator()<4>();
+  if (bits == 3) return codes.template operator()<3>();
+  TARE_CHECK(bits == 2);
+  codes.template operator()<2>();
 }
 
 // A scale of a byte: the exponent of E8M0 is f32's, that of E4M3 counts from 120 lower. Of E4M3, y is twice the value,
