@@ -7,6 +7,7 @@
 
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
+#include "quant/base/widest_vectors.h"
 
 namespace tare {
 namespace {
@@ -15,12 +16,18 @@ constexpr int64_t kTile = 64;
 constexpr int64_t kRows = 4;                // of a tile, at work together
 constexpr int64_t kValues = kTile * kTile;  // of a tile
 
+template <int kBytes>
+struct DoublesOf {
+  typedef double Vector __attribute__((vector_size(kBytes), may_alias));
+};
+
 // c [kTile, kTile] -= a b. a is [kTile / kRows][kTile of the sum][kRows], b and c row-major; products are subtracted
 // one after another, so that the width of registers does not show (and none is fused: -ffp-contract=off). Eight sums at
 // once: with vectors of twice a register's width they do not fit in AVX2's sixteen (one layer of 7 G parameters on a
 // Zen 3: 153 s, four fifths of them here).
-template <typename Vector>
-[[gnu::always_inline]] inline void SubtractTile(const double* a, const double* b, double* c) {
+template <int kBytes>
+TARE_INTO_CALLER inline void SubtractTile(const double* a, const double* b, double* c) {
+  using Vector = typename DoublesOf<kBytes>::Vector;
   constexpr auto kColumns = static_cast<int64_t>(2 * sizeof(Vector) / sizeof(double));
   for (int64_t row = 0; row < kTile; row += kRows) {
     for (int64_t column = 0; column < kTile; column += kColumns) {
@@ -47,27 +54,9 @@ template <typename Vector>
   }
 }
 
-template <int kBytes>
-struct DoublesOf {
-  typedef double Vector __attribute__((vector_size(kBytes), may_alias));
-};
-
-void SubtractPlain(const double* a, const double* b, double* c) { SubtractTile<DoublesOf<16>::Vector>(a, b, c); }
-using Subtract = decltype(&SubtractPlain);
-#ifdef __x86_64__
-[[gnu::target("avx2")]] void SubtractAvx2(const double* a, const double* b, double* c) {
-  SubtractTile<DoublesOf<32>::Vector>(a, b, c);
+void Subtract(const double* a, const double* b, double* c) {
+  InWidestVectors([&]<int kBytes>() TARE_INTO_CALLER { SubtractTile<kBytes>(a, b, c); });
 }
-[[gnu::target("avx512f")]] void SubtractAvx512(const double* a, const double* b, double* c) {
-  SubtractTile<DoublesOf<64>::Vector>(a, b, c);
-}
-Subtract Fastest() {
-  if (__builtin_cpu_supports("avx512f")) return SubtractAvx512;
-  return __builtin_cpu_supports("avx2") ? SubtractAvx2 : SubtractPlain;
-}
-#else
-Subtract Fastest() { return SubtractPlain; }
-#endif
 
 // Where a tile has a value of row r and column c: by rows, by columns, and as the first operand of SubtractTile.
 constexpr int64_t ByRows(int64_t r, int64_t c) { return r * kTile + c; }
@@ -164,14 +153,13 @@ Buffer& ThreadBuffer(int64_t tiles) {
 // Column by column of tiles: what earlier columns subtract from a tile is summed in double and rounded once.
 void FactorInPlace(int64_t n, float* a, const std::string& where) {
   Tiles tiles(n, a);
-  const Subtract subtract = Fastest();
   const int64_t count = tiles.Count();
   Buffer turned(static_cast<size_t>(count * kValues)), diagonal(kValues);  // turned: row j's tiles, columns first
   const auto less = [&](int64_t i, int64_t j, double* c, double* first) {
     tiles.Read(i, j, c);
     for (int64_t k = 0; k < j; ++k) {
       tiles.Read<AsFirst>(i, k, first);
-      subtract(first, turned.data() + k * kValues, c);
+      Subtract(first, turned.data() + k * kValues, c);
     }
   };
   for (int64_t j = 0; j < count; ++j) {
@@ -199,7 +187,6 @@ void FactorInPlace(int64_t n, float* a, const std::string& where) {
 // not.
 void InvertInPlace(int64_t n, float* lower) {
   Tiles tiles(n, lower);
-  const Subtract subtract = Fastest();
   const int64_t count = tiles.Count();
   Buffer row(static_cast<size_t>(count * kValues)), diagonal(kValues), inverse(kValues), first(kValues);
   for (int64_t i = 0; i < count; ++i) {
@@ -216,11 +203,11 @@ void InvertInPlace(int64_t n, float* lower) {
       std::fill_n(sum, kValues, 0.0);
       for (int64_t k = j; k < i; ++k) {
         tiles.Read(k, j, x);
-        subtract(row.data() + k * kValues, x, sum);
+        Subtract(row.data() + k * kValues, x, sum);
       }
       std::fill_n(done, kValues, 0.0);
       for (int64_t v = 0; v < kValues; ++v) sum[v] = -sum[v];  // subtract took away what is to be added
-      subtract(first.data(), sum, done);
+      Subtract(first.data(), sum, done);
       tiles.Write(i, j, done, lower);
     });
   }
@@ -229,7 +216,6 @@ void InvertInPlace(int64_t n, float* lower) {
 // Some rows at a time: p = c L^-T and then p L^-1, each tile the sum over the tiles that are not 0.
 void MultiplyByInverse(int64_t n, const float* inverse, int64_t rows, float* c) {
   const Tiles tiles(n, inverse);
-  const Subtract subtract = Fastest();
   const int64_t count = tiles.Count();
   ParallelForBlocks(rows, kTile, [&](int64_t first, int64_t here) {
     double* const given = ThreadBuffer(2 * count + 2).data();  // c, then p, as first operands, tile by tile
@@ -243,7 +229,7 @@ void MultiplyByInverse(int64_t n, const float* inverse, int64_t rows, float* c) 
       std::fill_n(sum, kValues, 0.0);
       for (int64_t k = 0; k <= j; ++k) {
         tiles.Read<ByColumns>(j, k, x);
-        subtract(given + k * kValues, x, sum);
+        Subtract(given + k * kValues, x, sum);
       }
       ToFirst(sum, p + j * kValues);  // -p: the second product takes the sign away again
     }
@@ -251,7 +237,7 @@ void MultiplyByInverse(int64_t n, const float* inverse, int64_t rows, float* c) 
       std::fill_n(sum, kValues, 0.0);
       for (int64_t k = j; k < count; ++k) {
         tiles.Read(k, j, x);
-        subtract(p + k * kValues, x, sum);
+        Subtract(p + k * kValues, x, sum);
       }
       for (int64_t r = 0; r < here; ++r) {
         float* const row = c + (first + r) * n + j * kTile;

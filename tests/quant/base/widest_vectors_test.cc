@@ -23,5 +23,16 @@ TEST(WidestVectors, ResultsAreThoseOfThePlainLoop) {
   EXPECT_EQ(y, expected);
 }
 
+TEST(WidestVectors, TemplatesGetTheBytesOfAVector) {
+  std::vector<int> bytes;
+  InWidestVectors([&]<int kBytes>() TARE_INTO_CALLER { bytes.push_back(kBytes); });
+  ASSERT_EQ(bytes.size(), 1u);
+#ifdef __x86_64__
+  EXPECT_EQ(bytes[0], __builtin_cpu_supports("avx512f") ? 64 : __builtin_cpu_supports("avx2") ? 32 : 16);
+#else
+  EXPECT_EQ(bytes[0], 16);
+#endif
+}
+
 }  // namespace
 }  // namespace tare::widest_vectors_test
