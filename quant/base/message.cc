@@ -10,6 +10,7 @@
 #include <iterator>
 #include <mutex>
 #include <numeric>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -121,12 +122,9 @@ std::string WithArticle(std::string_view noun) {
 
 std::string RangesText(const std::vector<size_t>& numbers) {
   std::string text;
-  for (size_t i = 0; i < numbers.size();) {
-    size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    text += Formatted("{}{}", text.empty() ? "" : ",", numbers[i]);
-    if (last > i) text += Formatted("-{}", numbers[last]);
-    i = last + 1;
+  for (const auto run : numbers | std::views::chunk_by([](size_t a, size_t b) { return b == a + 1; })) {
+    text += Formatted("{}{}", text.empty() ? "" : ",", run.front());
+    if (run.size() > 1) text += Formatted("-{}", run.back());
   }
   return text;
 }
