@@ -239,18 +239,16 @@ void Pack(const Format& format, std::span<const Code> codes, std::span<uint8_t> 
     if (values[u] != code) FailCode(format, u, i);
     return u;
   };
-  if (info.bits == 8) {
-    if (IsInteger(format) && StoreIntegers(info, codes, packed.data())) return;
-    for (size_t i = 0; i < codes.size(); ++i) packed[i] = stored(i);
-    return;
-  }
+  const auto store = [&](size_t first, size_t count, uint8_t* u) {
+    if (IsInteger(format) && StoreIntegers(info, codes.subspan(first, count), u)) return;
+    for (size_t i = 0; i < count; ++i) u[i] = stored(first + i);
+  };
+  if (info.bits == 8) return store(0, codes.size(), packed.data());
   const uint8_t zero = CodeOfZero(info);
   for (size_t first = 0; first < codes.size(); first += kPackGroup) {
     Group u;
     const size_t count = std::min(kPackGroup, codes.size() - first);
-    if (!IsInteger(format) || !StoreIntegers(info, codes.subspan(first, count), u.data())) {
-      for (size_t i = 0; i < count; ++i) u[i] = stored(first + i);
-    }
+    store(first, count, u.data());
     std::fill(u.begin() + static_cast<ptrdiff_t>(count), u.end(), zero);
     PackGroup(info.bits, u, packed.data() + first / kPackGroup * GroupBytes(format));
   }
@@ -267,18 +265,16 @@ void Unpack(const Format& format, std::span<const uint8_t> packed, std::span<Cod
     if (values[u] != values[u]) FailCode(format, u, i);
     return static_cast<Code>(values[u]);
   };
-  if (info.bits == 8) {
-    if (IsInteger(format) && LoadIntegers(info, packed.data(), codes)) return;
-    for (size_t i = 0; i < codes.size(); ++i) codes[i] = value(packed[i], i);
-    return;
-  }
+  const auto load = [&](const uint8_t* u, size_t first, size_t count) {
+    if (IsInteger(format) && LoadIntegers(info, u, codes.subspan(first, count))) return;
+    for (size_t i = 0; i < count; ++i) codes[first + i] = value(u[i], first + i);
+  };
+  if (info.bits == 8) return load(packed.data(), 0, codes.size());
   const uint8_t zero = CodeOfZero(info);
   for (size_t first = 0; first < codes.size(); first += kPackGroup) {
     const Group u = UnpackGroup(info.bits, packed.data() + first / kPackGroup * GroupBytes(format));
     const size_t count = std::min(kPackGroup, codes.size() - first);
-    if (!IsInteger(format) || !LoadIntegers(info, u.data(), codes.subspan(first, count))) {
-      for (size_t i = 0; i < count; ++i) codes[first + i] = value(u[i], first + i);
-    }
+    load(u.data(), first, count);
     for (size_t i = count; i < kPackGroup; ++i) {
       if (u[i] != zero)
         Fail("pack {}: got code {} after the last of {} codes, expected that of 0", Name(format), CodeOf(info, u[i]),
