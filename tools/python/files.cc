@@ -10,6 +10,7 @@
 
 #include "experiments/arrays/array_file.h"
 #include "experiments/observe/captured/captured_statistics.h"
+#include "quant/base/find_in.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
@@ -22,20 +23,20 @@ namespace nb = nanobind;
 namespace tare {
 namespace {
 
-// Opens, reads and closes in turn, because HDF5 has at most one lock.
+// A file that is opened, read and closed in turn, because HDF5 has at most one lock.
 template <typename T>
-std::shared_ptr<T> Opened(const std::string& path) {
-  const auto close = [](T* file) {
+struct Opened {
+  explicit Opened(const std::string& path) : file(InTurn(0, [&](Turn&) { return new T(path); }), Close) {}
+  std::shared_ptr<T> file;
+
+ private:
+  static void Close(T* file) {
     if (ForkedAfterTurn()) return;  // the file is the parent's
     InTurn(0, [&](Turn&) { delete file; });
-  };
-  return {InTurn(0, [&](Turn&) { return new T(path); }), close};
-}
-
-struct File {
-  explicit File(const std::string& path) : reader(Opened<Hdf5Reader>(path)) {}
-  std::shared_ptr<Hdf5Reader> reader;
+  }
 };
+using File = Opened<Hdf5Reader>;
+using QuantizedFile = Opened<QuantizedCheckpoint>;
 
 nb::dlpack::dtype ArrayType(DType type) {
   const std::string_view name = Name(type);
@@ -53,7 +54,7 @@ TensorView DatasetOf(const Hdf5Reader& reader, const std::string& name) {
 // A dataset of the file, its hash checked the first time; the array keeps the file open.
 nb::object Array(nb::handle self, const std::string& name) {
   const File& file = nb::cast<const File&>(self);
-  const TensorView dataset = InTurn(0, [&](Turn&) { return DatasetOf(*file.reader, name); });
+  const TensorView dataset = InTurn(0, [&](Turn&) { return DatasetOf(*file.file, name); });
   const std::vector<size_t> sizes(dataset.shape.begin(), dataset.shape.end());
   return nb::cast(nb::ndarray<nb::numpy, nb::ro>(dataset.bytes.data(), sizes.size(), sizes.data(), self, nullptr,
                                                  ArrayType(dataset.dtype)));
@@ -61,16 +62,16 @@ nb::object Array(nb::handle self, const std::string& name) {
 
 std::string TextAttribute(const File& file, const std::string& object, const std::string& key) {
   return InTurn(0, [&](Turn&) -> std::string {
-    return file.reader->HasAttribute(object, key) ? file.reader->StringAttribute(object, key) : "";
+    return file.file->HasAttribute(object, key) ? file.file->StringAttribute(object, key) : "";
   });
 }
 
 int64_t NumberAttribute(const File& file, const std::string& object, const std::string& key) {
-  return InTurn(0, [&](Turn&) { return file.reader->IntAttribute(object, key); });
+  return InTurn(0, [&](Turn&) { return file.file->IntAttribute(object, key); });
 }
 
 std::vector<std::string> Names(const File& file) {
-  return InTurn(0, [&](Turn&) { return file.reader->datasets(); });
+  return InTurn(0, [&](Turn&) { return file.file->datasets(); });
 }
 
 // Read by HDF5 itself: the file needs no copy for it.
@@ -86,25 +87,17 @@ std::string SchemaAt(const std::string& path) {
   });
 }
 
-struct QuantizedFile {
-  explicit QuantizedFile(const std::string& path) : file(Opened<QuantizedCheckpoint>(path)) {}
-  std::shared_ptr<QuantizedCheckpoint> file;
-};
-
 Quantized MatrixNamed(const QuantizedFile& checkpoint, const std::string& name) {
-  const auto& matrices = checkpoint.file->matrices();
-  const auto found = matrices.find(name);
-  if (found == matrices.end()) Fail("got no codes of '{}', expected one of matrices()", name);
-  return {found->second, {found->second.out, found->second.in}, checkpoint.file};
+  const QuantizedMatrix* const matrix = FindIn(checkpoint.file->matrices(), name);
+  if (matrix == nullptr) Fail("got no codes of '{}', expected one of matrices()", name);
+  return {*matrix, {matrix->out, matrix->in}, checkpoint.file};
 }
 
 nb::object TensorNamed(const QuantizedFile& checkpoint, const std::string& name) {
-  const auto& tensors = checkpoint.file->tensors();
-  const auto found = tensors.find(name);
-  if (found == tensors.end()) Fail("got no tensor '{}', expected one of tensors()", name);
-  const TensorView& tensor = found->second;
-  const NewArray made(tensor.shape);
-  ArrayValues(tensor.dtype, tensor.bytes).Read(0, 1, *ElementCount(tensor.shape), made.values);
+  const TensorView* const tensor = FindIn(checkpoint.file->tensors(), name);
+  if (tensor == nullptr) Fail("got no tensor '{}', expected one of tensors()", name);
+  const NewArray made(tensor->shape);
+  ArrayValues(tensor->dtype, tensor->bytes).Read(0, 1, *ElementCount(tensor->shape), made.values);
   return made.object;
 }
 
