@@ -5,9 +5,8 @@
 
 namespace tare {
 
-// Runs a command, argv[0] being the program. prepare is called first, and its errors are those of the command.
-// Returns the exit code: 0 done, 1 failed (bad input, full disk, or interrupted: main then ends by the signal), 2 usage
-// error.
+// Runs a command, argv[0] being the program. prepare is called first, and its errors are those of the command. Returns
+// the exit code: 0 done, 1 failed (bad input, full disk, or interrupted: main then ends by the signal), 2 usage error.
 int RunProgram(int argc, char** argv, void (*prepare)());
 
 }  // namespace tare

@@ -8,9 +8,8 @@
 // The fraction, f = u mod 2048 as 16 bits, goes through a cubic whose products keep the high half, the octave is a
 // shift. Coefficients: least-squares start, then a search over integers for the least largest error of the integer
 // formula itself. Error: relative 2.3e-4 from the cubic over all 2048 fractions (tested), and less than 2^-15 absolute
-// from the shift's truncation; rounding a logit to u adds at most ln 2 / 4096 = 1.7e-4 relative. A u8 code is a step
-// of 3.9e-3. A table (vpermw, 32 entries) with a linear correction costs as many instructions and exists on AVX-512
-// alone.
+// from the shift's truncation; rounding a logit to u adds at most ln 2 / 4096 = 1.7e-4 relative. A u8 code is a step of
+// 3.9e-3. A table (vpermw, 32 entries) with a linear correction costs as many instructions and exists on AVX-512 alone.
 //
 // RowExp2, 2^x in f32, once per row and tile: how far a tile's maximum is below the row's. x <= 0, or -inf, or NaN (of
 // -inf minus -inf); below -126 and for NaN it is 0. Products and sums one by one, no FMA. Error below 4e-7 relative:

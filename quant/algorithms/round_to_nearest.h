@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds weights to codes without data: each group by itself, to the nearest code (quant/format/round.h, bit for
-// bit).
+// Rounds weights to codes without data: each group by itself, to the nearest code (quant/format/round.h, bit for bit).
 //
 //   kAbsmax        the largest magnitude becomes the largest code; with a zero point or a minimum, the two ends do
 //   kLeastSquares  clips at absmax * (1 - i / 64), i = 0 .. 31, whichever gives the group the least squared error; the

@@ -7,11 +7,10 @@
 //   x += W_o (softmax(rope(norm(Q)) rope(norm(K))^T / sqrt(d)) V * sigmoid(Z)),   Q, Z, K, V of norm(x)
 // Q and Z are rows of q_proj: for each key/value head, the queries of its group, then their gates.
 //
-// Qwen3-MoE (modeling_qwen3_moe.py): attention as qwen3's, and experts in the place of the feed-forward
-// (experts.h), but in the layers that mlp_only_layers lists and those that are not every decoder_sparse_step-th. With
-// norm_topk_prob the shares of a token's experts sum to 1, else they are those of a softmax over all. With
-// use_sliding_window every layer slides, as in transformers 5.12; max_window_layers, which 4.51 read, and layer_types
-// are not read.
+// Qwen3-MoE (modeling_qwen3_moe.py): attention as qwen3's, and experts in the place of the feed-forward (experts.h),
+// but in the layers that mlp_only_layers lists and those that are not every decoder_sparse_step-th. With norm_topk_prob
+// the shares of a token's experts sum to 1, else they are those of a softmax over all. With use_sliding_window every
+// layer slides, as in transformers 5.12; max_window_layers, which 4.51 read, and layer_types are not read.
 #include <utility>
 
 #include "experiments/model/families/experts.h"

@@ -21,14 +21,13 @@
 // probs are divided by the sum of their row's dequantized codes, as integer kernels divide after P x V
 // (tests/support/quantized_reference.cc), where a learned sink's share, not rounded, belongs to the sum; with
 // +unnormalized the row keeps the sum that rounding left. A difference in u8, u6 or u4 has a zero point
-// (quant/format/round.h), and so has what +zero is for. +outliers (k, v) leaves some values
-// of a group unchanged (shared_scales.h); +sketch (k) adds what a row's signs tell of its error
-// (quant/format/hadamard.h), where +hadamard has rotated it. +smooth (q, k, v) subtracts the mean of each channel
-// over the sequence's first tokens (kSmoothingTokens), +smoothall over all of them, before quantizing and adds it back
-// after; +smooth<N> (q) is in query_means.h. +diff, +exp, +rescale and +sum (probs) round steps of the softmax first
-// (softmax_steps.h). +top<X> makes the largest magnitude X instead of the format's largest value. The scales for
-// attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say
-// which it used.
+// (quant/format/round.h), and so has what +zero is for. +outliers (k, v) leaves some values of a group unchanged
+// (shared_scales.h); +sketch (k) adds what a row's signs tell of its error (quant/format/hadamard.h), where +hadamard
+// has rotated it. +smooth (q, k, v) subtracts the mean of each channel over the sequence's first tokens
+// (kSmoothingTokens), +smoothall over all of them, before quantizing and adds it back after; +smooth<N> (q) is in
+// query_means.h. +diff, +exp, +rescale and +sum (probs) round steps of the softmax first (softmax_steps.h). +top<X>
+// makes the largest magnitude X instead of the format's largest value. The scales for attn_logits are those of the
+// Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say which it used.
 #pragma once
 
 #include <cstdint>

@@ -250,8 +250,7 @@ struct ShotQuestion {
   AnswerForm answers = AnswerForm::kChoices;
 };
 
-// With the keys shots, order, seed (of the order, from 0), classes and sample. words: for made-up
-// examples.
+// With the keys shots, order, seed (of the order, from 0), classes and sample. words: for made-up examples.
 std::vector<Json> MakeShots(const ShotQuestion& question, Haystack::Words words);
 std::vector<Json> MakeShots(const ShotQuestion& question, const std::vector<Example>& data);
 

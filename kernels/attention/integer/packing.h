@@ -47,9 +47,8 @@ void ToRowCodes(const std::array<const float*, kRowsAtOnce>& rows, int width, co
 // [group][64][4].
 void InterleaveRows(const RowCodes& rows, int groups, int first, int8_t* tile);
 
-// Rows first .. first + count - 1 of a head; codes [count][RoundUp(d, 4)], scales [count]. smooth: [d] subtracted
-// from each, or null. absmax: [tokens] of the head, or null (AttentionPlan). Throws Error naming the place of a NaN or
-// Inf.
+// Rows first .. first + count - 1 of a head; codes [count][RoundUp(d, 4)], scales [count]. smooth: [d] subtracted from
+// each, or null. absmax: [tokens] of the head, or null (AttentionPlan). Throws Error naming the place of a NaN or Inf.
 void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int count, Format format,
                  const float* smooth, uint8_t* codes, float* scales, const float* absmax = nullptr);
 

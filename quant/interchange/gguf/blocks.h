@@ -92,8 +92,7 @@ bool QuantizeBlocks(TensorType type, const float* x, int64_t blocks, std::byte* 
 
 // ---- Integer codes of Tare's own
 
-// They become blocks of 32, code by code: nothing is rounded but scales and minima, which
-// blocks have in f16.
+// They become blocks of 32, code by code: nothing is rounded but scales and minima, which blocks have in f16.
 //
 //   Q4_0   int4, int4+full                       d = scale, q = code + 8
 //   Q8_0   int8, int6, int4, and +full of each   d = scale, q = code
