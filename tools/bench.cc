@@ -45,9 +45,9 @@ struct Timed {
 
 Columns<Timed> TimedColumns() {
   const auto of = [](double ForwardTiming::* member) { return [member](const Timed& t) { return t.timing.*member; }; };
-  return {{{.name = "what", .title = "what", .side = Side::kLeft, .width = 15}, &Timed::what},
+  return {{Left("what", "what", 15), &Timed::what},
           {{.name = "plan", .side = Side::kBelow}, &Timed::plan},
-          {{.name = "family", .title = "family", .side = Side::kLeft, .width = 9}, &Timed::family},
+          {Left("family", "family", 9), &Timed::family},
           {{"seconds"}, of(&ForwardTiming::seconds)},
           {Number("spread", "spread", "{:.1f}%", 6, 100), of(&ForwardTiming::spread)},
           {Number("tokens_per_second", "tokens/s", "{:.0f}", 8), of(&ForwardTiming::tokens_per_second)},

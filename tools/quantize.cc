@@ -199,14 +199,13 @@ struct LevelsArguments {
 };
 
 Table TableOfLevels(const LearnedLevels& learned) {
-  const Columns<LayerLevels> columns{
-      {{.name = "site", .title = "site", .side = Side::kLeft}, [](const LayerLevels& l) { return Name(l.site); }},
-      {{.name = "layer", .title = "layer"}, &LayerLevels::layer},
-      {{.name = "rule"}, &LayerLevels::rule},
-      {{.name = "values", .title = "values"}, &LayerLevels::values},
-      {Number("loss", "loss", "{:.4f}"), &LayerLevels::loss},
-      {Number("learned_loss", "learned", "{:.4f}"), &LayerLevels::learned_loss},
-      {{.name = "levels"}, &LayerLevels::levels}};
+  const Columns<LayerLevels> columns{{Left("site", "site"), [](const LayerLevels& l) { return Name(l.site); }},
+                                     {{.name = "layer", .title = "layer"}, &LayerLevels::layer},
+                                     {{.name = "rule"}, &LayerLevels::rule},
+                                     {{.name = "values", .title = "values"}, &LayerLevels::values},
+                                     {Number("loss", "loss", "{:.4f}"), &LayerLevels::loss},
+                                     {Number("learned_loss", "learned", "{:.4f}"), &LayerLevels::learned_loss},
+                                     {{.name = "levels"}, &LayerLevels::levels}};
   return TableOf(columns, learned.layers);
 }
 

@@ -17,7 +17,7 @@ namespace {
 // How large each version is, so that figures are read at equal sizes; and the bits per weight of its quantized
 // matrices, the plan, the method and what it was calibrated on, which the text leaves to tare inspect.
 Table SizesOf(const std::vector<std::filesystem::path>& models) {
-  Table table{.columns = {{.name = "model", .title = "size", .side = Side::kLeft, .width = 26},
+  Table table{.columns = {Left("model", "size", 26),
                           Number("bits_per_weight", "bits per weight of all tensors", "{:.2f}", 30),
                           Number("megabytes", "MB", "{:.2f}", 10)}};
   for (const std::filesystem::path& model : models) {

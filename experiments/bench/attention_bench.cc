@@ -291,7 +291,7 @@ Table AttentionBenchTable(const AttentionBench& bench) {
          return Formatted("{}, n {}, S {}, d {}, H {}, kv {}, th {}, {}, {}", c.family, c.n, keys(r), c.d, c.heads,
                           kv_heads(r), c.threads, c.mask, c.data);
        }},
-      {{.name = "name", .title = "kernel", .side = Side::kLeft, .width = 17}, &R::name},
+      {Left("name", "kernel", 17), &R::name},
       {{"kernel"}, of_case(&AttentionCase::kernel)},
       {{"family"}, of_case(&AttentionCase::family)},
       {{"plan"}, of_case(&AttentionCase::plan)},

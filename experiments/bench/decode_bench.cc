@@ -191,35 +191,34 @@ Table DecodeBenchTable(const std::vector<DecodeResult>& results) {
     const DecodeShape& shape = r.measured.shape;
     return shape.kv_heads == 0 ? shape.heads : shape.kv_heads;
   };
-  const Columns<R> columns{{{.name = "shape", .side = Side::kAbove, .files = Files::kNone},
-                            [=](const R& r) {
-                              const DecodeShape& s = r.measured.shape;
-                              return Formatted("{}, n {}, d {}, H {}, kv {}, B {}, th {}", s.family, s.n, s.d, s.heads,
-                                               kv_heads(r), s.batch, r.measured.threads);
-                            }},
-                           {{.name = "kernel", .title = "kernel", .side = Side::kLeft, .width = 10},
-                            [](const R& r) { return r.measured.kernel; }},
-                           {{"family"}, of_shape(&DecodeShape::family)},
-                           {{.name = "plan", .side = Side::kBelow},
-                            [](const R& r) { return IsOurs(r.measured) ? Name(r.measured.plan) : ""; }},
-                           {{"n"}, of_shape(&DecodeShape::n)},
-                           {{"d"}, of_shape(&DecodeShape::d)},
-                           {{"heads"}, of_shape(&DecodeShape::heads)},
-                           {{"kv_heads"}, kv_heads},
-                           {{"batch"}, of_shape(&DecodeShape::batch)},
-                           {{"threads"}, [](const R& r) { return r.measured.threads; }},
-                           {Number("seconds", "seconds", "{:.6f}", 8), &R::seconds},
-                           {Number("spread", "spread", "{:.1f}%", 6, 100), &R::spread},
-                           {Number("ns_per_key_head", "ns/key", "{:.2f}", 7), &R::ns_per_key_head},
-                           {Number("x_onednn", "x oneDNN", "{:.2f}", 8), &R::x_onednn},
-                           {{"bytes"}, &R::bytes},
-                           {Number("gbps", "GB/s", "{:.1f}", 5), &R::gbps},
-                           {{"read_gbps"}, &R::read_gbps},
-                           {Number("bandwidth_fraction", "of read", "{:.3f}", 7), &R::bandwidth_fraction},
-                           {{.name = "read_from", .title = "from", .side = Side::kLeft, .width = 6},
-                            [](const R& r) { return r.in_last_cache ? "cache" : "memory"; }},
-                           {Number("rel_l2", "rel L2", "{:.2f}%", 6, 100), &R::rel_l2},
-                           {Number("floor_rel_l2", "floor", "{:.2f}%", 6, 100), &R::floor_rel_l2}};
+  const Columns<R> columns{
+      {{.name = "shape", .side = Side::kAbove, .files = Files::kNone},
+       [=](const R& r) {
+         const DecodeShape& s = r.measured.shape;
+         return Formatted("{}, n {}, d {}, H {}, kv {}, B {}, th {}", s.family, s.n, s.d, s.heads, kv_heads(r), s.batch,
+                          r.measured.threads);
+       }},
+      {Left("kernel", "kernel", 10), [](const R& r) { return r.measured.kernel; }},
+      {{"family"}, of_shape(&DecodeShape::family)},
+      {{.name = "plan", .side = Side::kBelow},
+       [](const R& r) { return IsOurs(r.measured) ? Name(r.measured.plan) : ""; }},
+      {{"n"}, of_shape(&DecodeShape::n)},
+      {{"d"}, of_shape(&DecodeShape::d)},
+      {{"heads"}, of_shape(&DecodeShape::heads)},
+      {{"kv_heads"}, kv_heads},
+      {{"batch"}, of_shape(&DecodeShape::batch)},
+      {{"threads"}, [](const R& r) { return r.measured.threads; }},
+      {Number("seconds", "seconds", "{:.6f}", 8), &R::seconds},
+      {Number("spread", "spread", "{:.1f}%", 6, 100), &R::spread},
+      {Number("ns_per_key_head", "ns/key", "{:.2f}", 7), &R::ns_per_key_head},
+      {Number("x_onednn", "x oneDNN", "{:.2f}", 8), &R::x_onednn},
+      {{"bytes"}, &R::bytes},
+      {Number("gbps", "GB/s", "{:.1f}", 5), &R::gbps},
+      {{"read_gbps"}, &R::read_gbps},
+      {Number("bandwidth_fraction", "of read", "{:.3f}", 7), &R::bandwidth_fraction},
+      {Left("read_from", "from", 6), [](const R& r) { return r.in_last_cache ? "cache" : "memory"; }},
+      {Number("rel_l2", "rel L2", "{:.2f}%", 6, 100), &R::rel_l2},
+      {Number("floor_rel_l2", "floor", "{:.2f}%", 6, 100), &R::floor_rel_l2}};
   return TableOf(columns, results);
 }
 

@@ -161,8 +161,7 @@ RecordKind OutlierRecords() {
 }
 
 std::string OutlierTable(const std::vector<Json>& models) {
-  Table table{.columns = {{.name = "x", .title = "|x|", .side = Side::kLeft},
-                          {.name = "model", .title = "model", .side = Side::kLeft}}};
+  Table table{.columns = {Left("x", "|x|"), Left("model", "model")}};
   constexpr std::pair<const char*, const char*> kFigures[] = {{"top1", "top-1"},      {"layer", "layer"},
                                                               {"channel", "channel"}, {"top10", "top-10"},
                                                               {"top100", "top-100"},  {"median", "median"}};

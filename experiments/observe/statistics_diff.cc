@@ -177,10 +177,10 @@ bool NothingDiffers(const Json& diff) {
 
 std::string DiffTable(const Json& diff, std::optional<size_t> most) {
   Table table{.columns = {{.name = "place", .side = Side::kAbove},
-                          {.name = "measure", .title = "measure", .side = Side::kLeft},
+                          Left("measure", "measure"),
                           {.name = "a", .title = "A", .format = "{:.4g}", .width = 9, .none = "-"},
                           {.name = "b", .title = "B", .format = "{:.4g}", .width = 9, .none = "-"},
-                          {.name = "change", .title = "B - A [95 %]", .side = Side::kLeft, .width = 12}}};
+                          Left("change", "B - A [95 %]", 12)}};
   std::vector<const Json*> rows;
   for (const Json& row : diff["rows"]) {
     if (!row["difference"].is_null()) rows.push_back(&row);

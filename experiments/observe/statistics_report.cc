@@ -213,9 +213,8 @@ std::string RowsTable(const Json& json) {
 }
 
 std::string OverviewTable(const StatisticsSet& set) {
-  Table figures{
-      .columns = {{.name = "site", .title = "site", .side = Side::kLeft}, {.name = "nonfinite", .side = Side::kBelow}}},
-      sqnr{.columns = {{.name = "site", .title = "SQNR in dB", .side = Side::kLeft, .width = 12}}};
+  Table figures{.columns = {Left("site", "site"), {.name = "nonfinite", .side = Side::kBelow}}},
+      sqnr{.columns = {Left("site", "SQNR in dB", 12)}};
   for (const char* name : {"absmax", "layer", "head", "channel", "median", "max/median", "p999", "kurtosis"})
     figures.columns.push_back(FourDigits(name));
   for (const std::string& format : set.formats)

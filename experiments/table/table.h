@@ -2,8 +2,8 @@
 // A result as a table: columns that are declared once, and rows with values by column name. A column defines its name
 // in JSON and CSV, and its heading and number format in text; writers and readers use only the names.
 //
-//   const Columns<Speed> kColumns{{{"kernel", "kernel", "", Side::kLeft}, &Speed::kernel},
-//                                 {{"seconds", "ms", "{:.3f}", Side::kRight, 1e3}, &Speed::seconds},
+//   const Columns<Speed> kColumns{{Left("kernel", "kernel"), &Speed::kernel},
+//                                 {Number("seconds", "ms", "{:.3f}", 0, 1e3), &Speed::seconds},
 //                                 {{"threads"}, [](const Speed& s) { return s.machine.threads; }}};
 //
 // is {"kernel": "tare", "seconds": 0.0015, "threads": 2} in JSON, kernel,seconds,threads in CSV, and kernel and ms in
@@ -35,6 +35,10 @@ struct Column {
   std::string none = {};  // in text, for null
 };
 
+// A column of text.
+inline Column Left(std::string name, std::string title, size_t width = 0) {
+  return {.name = std::move(name), .title = std::move(title), .side = Side::kLeft, .width = width};
+}
 // A column of numbers.
 inline Column Number(std::string name, std::string title, std::string format, size_t width = 0, double scale = 1) {
   return {

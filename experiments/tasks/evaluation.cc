@@ -93,8 +93,7 @@ std::string Evaluation::Run(const Task& task, const Progress& progress) {
 }
 
 std::string PositionTable(const Json& ranges) {
-  Table table{.columns = {{.name = "range", .title = "predicted from", .side = Side::kLeft},
-                          {.name = "tokens", .title = "tokens"}}};
+  Table table{.columns = {Left("range", "predicted from"), {.name = "tokens", .title = "tokens"}}};
   for (const Json& range : ranges) {
     const std::string first = range.at("first").dump(), last = range.at("last").dump();
     Json& row = table.rows.emplace_back(

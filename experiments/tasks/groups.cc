@@ -124,8 +124,6 @@ Json Spreads(const TaskResult& result, const TaskKind& kind, const Breakdown& br
   return all;
 }
 
-Column KeyColumn(const std::string& key) { return {.name = key, .title = key, .side = Side::kLeft}; }
-
 // The values of one key become columns; without a key, a group is a row with its figure.
 std::string GroupsAcross(const Json& groups, const std::string& figure, const std::vector<std::string>& down,
                          const std::string& across) {
@@ -142,7 +140,7 @@ std::string GroupsAcross(const Json& groups, const std::string& figure, const st
         WithInterval(group.at(figure), {group.at(figure + "_low"), group.at(figure + "_high")}, ".4f");
   }
   Table table;
-  for (const std::string& key : down) table.columns.push_back(KeyColumn(key));
+  for (const std::string& key : down) table.columns.push_back(Left(key, key));
   for (const auto& [value, name] : columns) table.columns.push_back({.name = name, .title = name});
   for (auto& [place, row] : rows) table.rows.push_back(std::move(row));
   return TableText(table);
@@ -157,7 +155,7 @@ std::string GroupTable(const Json& groups, const std::string& figure, const std:
 
 std::string SpreadTable(const Json& spreads, const std::string& figure, const Breakdown& breakdown) {
   Table table;
-  for (const std::string& key : breakdown.by) table.columns.push_back(KeyColumn(key));
+  for (const std::string& key : breakdown.by) table.columns.push_back(Left(key, key));
   for (const auto& [name, title] : {std::pair{breakdown.over + "s", breakdown.over + "s"},
                                     {figure + "_best", "best"},
                                     {figure + "_worst", "worst"},

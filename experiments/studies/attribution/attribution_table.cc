@@ -13,10 +13,9 @@ namespace {
 
 std::string FigureTable(const Attribution& a) {
   const char* const format = a.figure.in_tables;
-  Table table{.columns = {{.name = "part", .title = "part", .side = Side::kLeft, .width = 16},
-                          {.name = "alone", .title = "alone", .side = Side::kLeft, .width = 34}}};
+  Table table{.columns = {Left("part", "part", 16), Left("alone", "alone", 34)}};
   if (std::ranges::any_of(a.parts, [](const PartEffect& p) { return p.taken_out.has_value(); }))
-    table.columns.push_back({.name = "taken_out", .title = "taken out", .side = Side::kLeft, .width = 24});
+    table.columns.push_back(Left("taken_out", "taken out", 24));
   const auto add = [&](const std::string& name, const Comparison& alone, const std::optional<Comparison>& taken_out) {
     Json& row = table.rows.emplace_back(Json{{"part", name}, {"alone", ChangeWithEnds(alone, format)}});
     if (taken_out) row["taken_out"] = ComparisonText(*taken_out, format);
@@ -156,10 +155,10 @@ std::string AttributionPairTable(const std::vector<AttributionPair>& pairs, cons
     const auto number = [&](const std::optional<double>& x) {
       return x ? NumberText(*x, Formatted("+{}", format)) : std::string("none");
     };
-    Table table{.columns = {{.name = "part", .title = "part", .side = Side::kLeft, .width = 17},
+    Table table{.columns = {Left("part", "part", 17),
                             {.name = "first", .title = "A", .width = 10},
                             {.name = "second", .title = "B", .width = 10},
-                            {.name = "difference", .title = "B minus A", .side = Side::kLeft, .width = 34}}};
+                            Left("difference", "B minus A", 34)}};
     for (const PairRow& row : RowsOf({&pair, 1})) {
       const PartPair& part = *row.part;
       table.Add({part.part.empty() ? "the whole plan" : part.part, number(part.first), number(part.second),

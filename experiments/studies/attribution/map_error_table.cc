@@ -116,7 +116,7 @@ Json MapErrorJson(const std::string& plan, const LayerMapErrors& layers) {
 
 std::string MapErrorTable(const Json& plan) {
   Table table{.columns = FigureColumns(), .rows = RowsOf(plan)};
-  table.columns.insert(table.columns.begin(), {.name = "label", .title = "layer", .side = Side::kLeft, .width = 13});
+  table.columns.insert(table.columns.begin(), Left("label", "layer", 13));
   for (Json& row : table.rows)
     row["label"] = Formatted("{:<3}{}", row["map"] == 1 ? row["layer"].dump() : "", LabelOf(row));
   return Formatted("\n{}\n", plan.at("plan").get<std::string>()) + TableText(table, 2);

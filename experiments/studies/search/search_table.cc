@@ -34,10 +34,10 @@ std::string MeasuredText(const Comparison& c) {
 }
 
 std::string VerifiedText(const Search& search) {
-  Table table{.columns = {{.name = "step", .title = "kld", .side = Side::kLeft, .width = 16},
-                          {.name = "bits", .title = "bits", .format = "{:.2f}", .width = 6},
+  Table table{.columns = {Left("step", "kld", 16),
+                          Number("bits", "bits", "{:.2f}", 6),
                           {.name = "predicted", .title = "predicted", .width = 9},
-                          {.name = "measured", .title = "measured", .side = Side::kLeft, .width = 41}}};
+                          Left("measured", "measured", 41)}};
   for (const VerifiedPoint& point : search.verified)
     table.Add({NameOf(search, point.step), search.BitsAt(point.step),
                NumberText(search.frontier[point.step].loss, kLossFormat),
@@ -51,10 +51,8 @@ std::string TasksText(const Search& search) {
   for (size_t task = 1; task < search.Answer().cells.size(); ++task) {
     const SweepCell& first = search.Answer().cells[task];
     const FigureKeys& keys = first.figures.list.front().keys;
-    Table table{.columns = {{.name = "step", .title = keys.name, .side = Side::kLeft, .width = 16},
-                            {.name = "bits", .title = "bits", .format = "{:.2f}", .width = 6},
-                            {.name = "measured", .title = "measured", .side = Side::kLeft, .width = 22},
-                            {.name = "change", .title = "change from unquantized", .side = Side::kLeft, .width = 26}}};
+    Table table{.columns = {Left("step", keys.name, 16), Number("bits", "bits", "{:.2f}", 6),
+                            Left("measured", "measured", 22), Left("change", "change from unquantized", 26)}};
     for (const VerifiedPoint& point : search.verified)
       table.Add({NameOf(search, point.step), search.BitsAt(point.step),
                  FigureText(point.cells[task].figures.list.front(), keys.in_tables),

@@ -190,9 +190,9 @@ std::vector<Spread> ByFigure(std::vector<Spread> spreads) {
 std::string RowsOf(const std::vector<PairSpread>& spreads) {
   Table table{.columns = {{.name = "task", .side = Side::kAbove},
                           {.name = "figure", .side = Side::kAbove},
-                          {.name = "plan", .title = "plan", .side = Side::kLeft, .width = 28},
+                          Left("plan", "plan", 28),
                           {.name = "deviation", .title = "deviation", .width = 12},
-                          {.name = "mean", .title = "mean, 95 % of it", .side = Side::kLeft, .width = 30}}};
+                          Left("mean", "mean, 95 % of it", 30)}};
   for (const PairSpread& s : ByFigure(spreads))
     table.Add({s.task, s.figure.name, ShownName(s.plan), NumberText(s.of_pairs.deviation, s.figure.in_tables),
                WithInterval(s.of_pairs.mean, s.of_pairs.interval, Formatted("+{}", s.figure.in_tables)) +
@@ -242,10 +242,10 @@ std::string CutSpreadTable(const std::vector<CutSpread>& spreads) {
   if (spreads.empty()) return "";
   Table table{.columns = {{.name = "task", .side = Side::kAbove},
                           {.name = "figure", .side = Side::kAbove},
-                          {.name = "versions", .title = "versions", .side = Side::kLeft, .width = 22},
+                          Left("versions", "versions", 22),
                           {.name = "deviation", .title = "deviation", .width = 9},
-                          {.name = "value", .title = "mean, 95 % of it", .side = Side::kLeft, .width = 21},
-                          {.name = "change", .title = "of the change", .side = Side::kLeft, .width = 24}}};
+                          Left("value", "mean, 95 % of it", 21),
+                          Left("change", "of the change", 24)}};
   for (const CutSpread& s : spreads) {
     const char* const format = s.figure.in_tables;
     table.Add({s.task, s.figure.name, s.Name(), NumberText(s.value.deviation, format),

@@ -71,9 +71,7 @@ auto Distinct(const std::vector<Of>& all, Get get) {
 }
 
 Table PlanRows(const char* rows, const char* value, const char* change) {
-  return {.columns = {{.name = "plan", .title = rows, .side = Side::kLeft, .width = 26},
-                      {.name = "value", .title = value, .side = Side::kLeft, .width = 22},
-                      {.name = "change", .title = change, .side = Side::kLeft, .width = 26}}};
+  return {.columns = {Left("plan", rows, 26), Left("value", value, 22), Left("change", change, 26)}};
 }
 
 std::string PlanText(const SweepCell& cell) {
