@@ -24,6 +24,9 @@ MeanAndError MeanOf(std::span<const TokenDivergence> tokens, double (*of)(const 
   return {sum / static_cast<double>(tokens.size()), error ? std::optional(error->error) : std::nullopt};
 }
 
+double Kld(const TokenDivergence& t) { return t.kld; }
+double SameTop(const TokenDivergence& t) { return t.same_top ? 1.0 : 0.0; }
+double LogRatio(const TokenDivergence& t) { return t.loss - t.reference_loss; }
 double DeltaP(const TokenDivergence& t) { return std::exp(-t.loss) - std::exp(-t.reference_loss); }
 
 // Rows of the reference's logits that are held at a time: 256 x 128k x 4 bytes = 128 MB. As many as the model computes
@@ -215,17 +218,17 @@ Divergence DivergenceOf(std::span<const TokenDivergence> tokens) {
   TARE_CHECK(!tokens.empty());
   auto sorted = tokens | std::views::transform(&TokenDivergence::kld) | std::ranges::to<std::vector>();
   std::ranges::sort(sorted);
-  return {.kld = MeanOf(tokens, [](const TokenDivergence& t) { return t.kld; }),
+  return {.kld = MeanOf(tokens, Kld),
           .kld_median = Quantile(sorted, 0.5),
           .kld_90 = Quantile(sorted, 0.9),
           .kld_95 = Quantile(sorted, 0.95),
           .kld_99 = Quantile(sorted, 0.99),
           .kld_999 = Quantile(sorted, 0.999),
           .kld_largest = sorted.back(),
-          .same_top = MeanOf(tokens, [](const TokenDivergence& t) { return t.same_top ? 1.0 : 0.0; }),
+          .same_top = MeanOf(tokens, SameTop),
           .delta_p = MeanOf(tokens, DeltaP),
           .delta_p_rms = std::sqrt(MeanOf(tokens, [](const TokenDivergence& t) { return DeltaP(t) * DeltaP(t); }).mean),
-          .log_ratio = MeanOf(tokens, [](const TokenDivergence& t) { return t.loss - t.reference_loss; })};
+          .log_ratio = MeanOf(tokens, LogRatio)};
 }
 
 std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
@@ -291,20 +294,17 @@ TaskResult DivergenceResult(const std::vector<TokenDivergence>& tokens,
   json["delta_p_rms"] = d.delta_p_rms;
   Add(json, "perplexity_ratio", RatioOf(d.log_ratio));
   json["tokens"] = tokens.size();
-  const PairedRuns klds = ByWindow(tokens, [](const TokenDivergence& t) { return t.kld; });
-  const PairedRuns log_ratios = ByWindow(tokens, [](const TokenDivergence& t) { return t.loss - t.reference_loss; });
-  const PairedRuns same_tops = ByWindow(tokens, [](const TokenDivergence& t) { return t.same_top ? 1.0 : 0.0; });
+  const PairedRuns klds = ByWindow(tokens, Kld);
   json.update({{"windows", klds.Count()},
                {"window_klds", klds.sums[0]},
-               {"window_log_ratios", log_ratios.sums[0]},
-               {"window_same_tops", same_tops.sums[0]},
+               {"window_log_ratios", ByWindow(tokens, LogRatio).sums[0]},
+               {"window_same_tops", ByWindow(tokens, SameTop).sums[0]},
                {"window_tokens", std::vector<int64_t>(klds.counts.begin(), klds.counts.end())}});
   for (const auto& [first, some] : ByContext(tokens)) {
     Json& range =
         json["by_context"].emplace_back(Json{{"first", first}, {"last", LastOfRange(first)}, {"tokens", some.size()}});
-    const Divergence of_range = DivergenceOf(some);
-    Add(range, "kld", of_range.kld);
-    Add(range, "perplexity_ratio", RatioOf(of_range.log_ratio));
+    Add(range, "kld", MeanOf(some, Kld));
+    Add(range, "perplexity_ratio", RatioOf(MeanOf(some, LogRatio)));
   }
   std::vector<TokenLoss> own;
   for (const TokenDivergence& t : tokens) own.push_back({t.loss, t.context, t.window, t.rank});
