@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <ranges>
 
 #include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/chi_squared.hpp>
@@ -97,6 +98,10 @@ double FairTossesAtMost(int64_t k, int64_t n) {
 
 double ShareRight(std::string_view outcomes) {
   return static_cast<double>(std::ranges::count(outcomes, '1')) / static_cast<double>(outcomes.size());
+}
+
+std::vector<double> ScoresOf(std::string_view outcomes) {
+  return outcomes | std::views::transform([](char c) { return c == '1' ? 1.0 : 0.0; }) | std::ranges::to<std::vector>();
 }
 
 double ShareError(double share, double n) { return n < 2 ? 0.0 : std::sqrt(share * (1 - share) / (n - 1)); }

@@ -48,6 +48,7 @@ inline constexpr int64_t kFewItems = 5;
 
 // The share of '1's.
 double ShareRight(std::string_view outcomes);
+std::vector<double> ScoresOf(std::string_view outcomes);  // 1 for '1', else 0
 // The standard error of the share of n independent items: s / sqrt(n), s^2 = n share (1 - share) / (n - 1); 0 of one.
 double ShareError(double share, double n);
 

@@ -2,6 +2,7 @@
 #include "experiments/tasks/evaluation.h"
 
 #include <map>
+#include <ranges>
 
 #include "experiments/significance/draws.h"
 #include "experiments/significance/inference.h"
@@ -32,15 +33,13 @@ Groups Grouped(const TaskResult& result, const std::vector<std::string>& keys) {
   return groups;
 }
 
-// Only figures with outcomes.
-std::vector<FigureKeys> FiguresOf(const TaskKind& kind) {
-  std::vector<FigureKeys> figures;
-  std::ranges::copy_if(kind.figures, std::back_inserter(figures), [](const FigureKeys& f) { return f.outcomes; });
-  return figures;
-}
+auto WithOutcomes(std::span<const FigureKeys> figures) { return figures | std::views::filter(&FigureKeys::outcomes); }
 
+const std::string& Outcomes(const TaskResult& result, const FigureKeys& figure) {
+  return result.figures.at(figure.outcomes).get_ref<const std::string&>();
+}
 std::string Outcomes(const TaskResult& result, const FigureKeys& figure, const std::vector<size_t>& items) {
-  const std::string& all = result.figures.at(figure.outcomes).get_ref<const std::string&>();
+  const std::string& all = Outcomes(result, figure);
   std::string outcomes;
   for (const size_t i : items) outcomes += all[i];
   return outcomes;
@@ -49,10 +48,9 @@ std::string Outcomes(const TaskResult& result, const FigureKeys& figure, const s
 void AddAccuracies(Json& group, const TaskResult& result, const TaskKind& kind, const std::vector<size_t>& items) {
   group["n"] = items.size();
   size_t clusters = 0;
-  for (const FigureKeys& figure : FiguresOf(kind)) {
+  for (const FigureKeys& figure : WithOutcomes(kind.figures)) {
     const std::string name = figure.name;
-    const WindowLosses samples =
-        BySample(result.records, result.figures.at(figure.outcomes).get_ref<const std::string&>(), items);
+    const WindowLosses samples = BySample(result.records, ScoresOf(Outcomes(result, figure)), items);
     const Interval interval = ClusteredInterval(samples.sums, samples.counts);
     group.update({{name, ShareRight(Outcomes(result, figure, items))},
                   {name + "_low", interval.low},
@@ -86,7 +84,7 @@ void AddSpread(Json& group, const TaskResult& result, const TaskKind& kind, cons
   group[over + "s"] = orders.size();
   group["n"] = orders.begin()->second.size();
   const auto matched = InSamples(result, orders);
-  for (const FigureKeys& figure : FiguresOf(kind)) {
+  for (const FigureKeys& figure : WithOutcomes(kind.figures)) {
     std::vector<double> shares;
     for (const auto& [value, items] : orders) shares.push_back(ShareRight(Outcomes(result, figure, items)));
     std::optional<double> p;
@@ -173,12 +171,6 @@ std::string SpreadTable(const Json& spreads, const std::string& figure, const Br
 
 }  // namespace
 
-WindowLosses BySample(const std::vector<Json>& records, std::string_view outcomes, std::span<const size_t> items) {
-  std::vector<double> scores;
-  for (const char outcome : outcomes) scores.push_back(outcome == '1' ? 1 : 0);
-  return BySample(records, scores, items);
-}
-
 WindowLosses BySample(const std::vector<Json>& records, const std::vector<double>& scores,
                       std::span<const size_t> items) {
   WindowLosses samples;
@@ -225,10 +217,8 @@ void AddShare(Json& figures, const std::string& name, const std::string& outcome
 
 void AddSamples(TaskResult& result, std::span<const FigureKeys> figures) {
   const std::vector<size_t> all = AllBelow(result.records.size());
-  for (const FigureKeys& figure : figures) {
-    if (!figure.outcomes) continue;
-    const WindowLosses samples =
-        BySample(result.records, result.figures.at(figure.outcomes).get_ref<const std::string&>(), all);
+  for (const FigureKeys& figure : WithOutcomes(figures)) {
+    const WindowLosses samples = BySample(result.records, ScoresOf(Outcomes(result, figure)), all);
     if (samples.counts.size() == all.size()) return;
     result.figures[figure.windows->counts] = samples.counts;
     result.figures[figure.windows->losses] = samples.sums;
@@ -240,8 +230,7 @@ void RequireKeys(const std::string& where, const Json& keys, const Breakdown& br
   if (!breakdown.over.empty()) asked.push_back(breakdown.over);
   for (const std::string& key : asked) {
     if (keys.contains(key)) continue;
-    std::string names;
-    for (const auto& [name, value] : keys.items()) names += (names.empty() ? "" : ", ") + name;
+    const std::string names = Listed(keys.items(), ", ", [](const auto& one) { return one.key(); });
     Fail("{}: got an item without \"{}\", expected one of its keys: {}", where, key, names.empty() ? "none" : names);
   }
 }
@@ -264,7 +253,7 @@ Json BreakDown(const std::string& task, const TaskResult& result, const TaskKind
 }
 
 std::string BreakdownTable(const Json& broken_down, const TaskKind& kind, const Breakdown& breakdown) {
-  const std::string figure = FiguresOf(kind).front().name;
+  const std::string figure = WithOutcomes(kind.figures).front().name;
   const Json& groups = broken_down.at("by");
   const auto range = [&](const char* key, const char* noun) {
     const auto [least, most] =
@@ -285,10 +274,7 @@ std::string BreakdownTable(const Json& broken_down, const TaskKind& kind, const 
 
 std::vector<Json> BreakdownRows(const std::string& task, const Json& broken_down) {
   std::vector<Json> rows;
-  for (const Json& group : broken_down.at("by")) {
-    rows.push_back({{"task", task}});
-    rows.back().update(group);
-  }
+  for (const Json& group : broken_down.at("by")) rows.emplace_back(Json{{"task", task}}).update(group);
   return rows;
 }
 

@@ -216,10 +216,8 @@ std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& mod
 // Items that share a draw: items with the same "sample" key share a text, examples or an answer (tare make) and are not
 // independent. An item without the key is its own sample.
 //
-// Per sample, the number of right items ('1' in outcomes) and of all items, in the order in which samples first occur.
-// items: indices into outcomes and into the records, whose "item" has the keys.
-WindowLosses BySample(const std::vector<Json>& records, std::string_view outcomes, std::span<const size_t> items);
-// As above, for scores [records]: their sum per sample, and the number of items.
+// Per sample, the sum of scores (ScoresOf outcomes: the number of right items) and the number of items, in the order in
+// which samples first occur. items: indices into scores and into the records, whose "item" has the keys.
 WindowLosses BySample(const std::vector<Json>& records, const std::vector<double>& scores,
                       std::span<const size_t> items);
 

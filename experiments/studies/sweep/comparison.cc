@@ -30,10 +30,7 @@ std::optional<OutcomeChanges> SharedItems(const RunsOfPair& runs, const std::vec
 PairedRuns OfItems(const RunsOfPair& runs, const std::vector<double>& signs) {
   PairedRuns paired{
       .counts = std::vector<double>(runs[0]->outcomes.size(), 1.0), .signs = signs, .kind = Units::kIndependent};
-  for (const Figure* run : runs) {
-    std::vector<double>& scores = paired.sums.emplace_back();
-    for (const char outcome : run->outcomes) scores.push_back(outcome == '1' ? 1 : 0);
-  }
+  for (const Figure* run : runs) paired.sums.push_back(ScoresOf(run->outcomes));
   return paired;
 }
 
