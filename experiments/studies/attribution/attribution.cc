@@ -7,6 +7,7 @@
 #include <cmath>
 #include <deque>
 #include <functional>
+#include <ranges>
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/plan_run.h"
@@ -16,6 +17,8 @@
 
 namespace tare {
 namespace {
+
+Comparison& Pointed(Comparison* c) { return *c; }
 
 const SweepCell* Find(const std::vector<SweepCell>& cells, const std::string& task, const std::string& plan) {
   return FindWhere(cells, [&](const SweepCell& cell) { return cell.task == task && cell.Plan() == plan; });
@@ -52,8 +55,7 @@ Attribution OfFigure(const Runs& runs, size_t i, const Plan& plan, const std::ve
     sum.push_back(1);
   }
   a.sum = Compare(all, sum);
-  std::vector<double> left_over;
-  for (const double sign : sum) left_over.push_back(-sign);
+  auto left_over = sum | std::views::transform(std::negate()) | std::ranges::to<std::vector>();
   left_over.front() -= 1;
   left_over.push_back(1);
   all.push_back(whole);
@@ -157,7 +159,7 @@ std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Pl
     for (Comparison* c : of_figure) c->primary = a.primary;
     if (a.primary) primary.insert(primary.end(), of_figure.begin(), of_figure.end());
   }
-  AddHolm(primary);
+  AddHolm(primary | std::views::transform(Pointed));
   return all;
 }
 
@@ -192,7 +194,7 @@ std::vector<AttributionPair> PairAttributions(const AttributedModel& first, cons
       if (part.difference) differences.push_back(&*part.difference);
     }
   }
-  AddHolm(differences);
+  AddHolm(differences | std::views::transform(Pointed));
   return pairs;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"
@@ -139,14 +140,6 @@ const Comparison* Find(const std::vector<Comparison>& comparisons, size_t cell, 
   return FindWhere(comparisons, [&](const Comparison& c) { return c.cell == cell && c.figure == figure; });
 }
 
-void AddHolmOfPrimary(std::vector<Comparison>& comparisons) {
-  std::vector<Comparison*> primary;
-  for (Comparison& c : comparisons) {
-    if (c.primary) primary.push_back(&c);
-  }
-  AddHolm(primary);
-}
-
 }  // namespace
 
 Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs) {
@@ -188,8 +181,8 @@ Comparisons CompareCells(const std::vector<SweepCell>& cells) {
       }
     }
   }
-  AddHolmOfPrimary(all.changes);
-  AddHolmOfPrimary(all.drops);
+  AddHolm(all.changes | std::views::filter(&Comparison::primary));
+  AddHolm(all.drops | std::views::filter(&Comparison::primary));
   return all;
 }
 

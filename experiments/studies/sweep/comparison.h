@@ -60,16 +60,16 @@ struct Comparison {
 // runs are compared by item, or by sample if they share some; others by window.
 Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs);
 // Sets p_holm of those that have a p.
-template <typename Compared>
-void AddHolm(const std::vector<Compared*>& all) {
+template <typename All>
+void AddHolm(All&& all) {
   std::vector<double> p;
-  for (const Compared* one : all) {
-    if (one->p) p.push_back(*one->p);
+  for (const auto& one : all) {
+    if (one.p) p.push_back(*one.p);
   }
   const std::vector<double> adjusted = Holm(p);
   auto next = adjusted.begin();
-  for (Compared* one : all) {
-    if (one->p) one->p_holm = *next++;
+  for (auto& one : all) {
+    if (one.p) one.p_holm = *next++;
   }
 }
 

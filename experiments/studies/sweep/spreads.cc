@@ -324,9 +324,7 @@ std::vector<PairSpread> DifferencesOverCuts(const std::vector<CutSpread>& spread
       if (paired) differences.push_back(DifferenceOf(of, from));
     }
   }
-  std::vector<PairSpread*> tested;
-  for (PairSpread& difference : differences) tested.push_back(&difference);
-  AddHolm(tested);
+  AddHolm(differences);
   return differences;
 }
 
