@@ -9,13 +9,8 @@
 namespace tare {
 namespace {
 
-// The values of a column, each once, in the order of the rows.
-Json Distinct(const FigureData& figure, const std::string& column) {
-  Json values = Json::array();
-  for (const Json& row : figure.table.rows) {
-    if (!std::ranges::contains(values, row.at(column))) values.push_back(row.at(column));
-  }
-  return values;
+std::vector<Json> ValuesOf(const FigureData& figure, const std::string& column) {
+  return Distinct(figure.table.rows, [&](const Json& row) { return row.at(column); });
 }
 
 constexpr std::string_view kWithDomain[] = {"color", "fill", "stroke", "shape", "strokeDash", "fillOpacity"};
@@ -24,7 +19,7 @@ constexpr std::string_view kWithDomain[] = {"color", "fill", "stroke", "shape", 
 // domain two of them share a legend.
 void Order(Json& part, const std::string& channel, const FigureData& figure) {
   if (part.is_object() && part.contains("field") && part.contains("sort") && part["sort"].is_null()) {
-    const Json values = Distinct(figure, part["field"]);
+    const std::vector<Json> values = ValuesOf(figure, part["field"]);
     if (std::ranges::contains(kWithDomain, channel))
       part["scale"]["domain"] = values;
     else
@@ -67,7 +62,7 @@ void FillIn(Json& part, const Json& row) {
 Json PanelsOf(Json& specification, const FigureData& figure) {
   const std::string by = specification["concat"];
   Json panels = Json::array();
-  for (const Json& value : Distinct(figure, by)) {
+  for (const Json& value : ValuesOf(figure, by)) {
     Json& panel = panels.emplace_back(specification["spec"]);
     FillIn(panel, *std::ranges::find_if(figure.table.rows, [&](const Json& row) { return row.at(by) == value; }));
   }

@@ -75,19 +75,12 @@ Json FloorOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
   return high - low < 0.5 ? Json(std::max(0.0, high - 0.5)) : Json();
 }
 
-void Know(const std::string& one, std::vector<std::string>& known) {
-  if (!std::ranges::contains(known, one)) known.push_back(one);
-}
-
 FigureData BitsFigure(const Sweep& sweep) {
   const std::vector<SweepFigure> rows = Reported(sweep.Figures());
-  std::vector<std::string> scales, panels, sites;  // each once, in their order
-  for (const SweepFigure& row : rows) {
-    Know(BitsPanelOf(row), panels);
-    if (row.cell->row.bits == 16) continue;
-    Know(ScaleOf(*row.cell), scales);
-    Know(row.cell->row.site, sites);
-  }
+  auto quantized = rows | std::views::filter([](const SweepFigure& row) { return row.cell->row.bits != 16; });
+  const std::vector<std::string> panels = Distinct(rows, BitsPanelOf),
+                                 scales = Distinct(quantized, [](const auto& row) { return ScaleOf(*row.cell); }),
+                                 sites = Distinct(quantized, [](const auto& row) { return row.cell->row.site; });
   if (sites.size() != 1) return {};  // several, or 16 bits alone
   FigureData figure = FigureOfKind("bits");
   std::map<std::string, Json> floors;
@@ -107,14 +100,12 @@ FigureData BitsFigure(const Sweep& sweep) {
                                              "Findings are significant (p < 0.05 after Holm over the primary figures "
                                              "of all tasks) unless marked"
                                            : "none, as the unquantized model was not run"}});
-  std::vector<std::string> counts;
-  for (const std::string& panel : panels) {
-    const auto row = std::ranges::find(rows, panel, BitsPanelOf);
-    Know(Formatted(" {};", CountText(*row->cell)), counts);
-    for (std::string& finding : FindingsOf(rows, panel)) figure.findings.push_back(std::move(finding));
-  }
-  for (const std::string& count : counts) figure.caption += count;
-  figure.caption.back() = '.';
+  for (const std::string& panel : panels)
+    std::ranges::move(FindingsOf(rows, panel), std::back_inserter(figure.findings));
+  const auto count_of = [&](const std::string& panel) {
+    return CountText(*std::ranges::find(rows, panel, BitsPanelOf)->cell);
+  };
+  figure.caption += Formatted(" {}.", Listed(Distinct(panels, count_of), "; "));
   return figure;
 }
 

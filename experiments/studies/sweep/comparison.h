@@ -18,6 +18,7 @@
 // And what another calibration text or training changes (spreads.cc).
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -59,6 +60,16 @@ struct Comparison {
 // sum_r sign_r x figure of run r, for one model over the same units; a change has signs -1 and 1. Items answered in all
 // runs are compared by item, or by sample if they share some; others by window.
 Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs);
+// What `get` has of all, each once, in the order of the first.
+template <typename All, typename Get>
+auto Distinct(All&& all, Get get) {
+  std::vector<std::decay_t<decltype(get(*std::ranges::begin(all)))>> seen;
+  for (const auto& one : all) {
+    if (!std::ranges::contains(seen, get(one))) seen.push_back(get(one));
+  }
+  return seen;
+}
+
 // Sets p_holm of those that have a p.
 template <typename All>
 void AddHolm(All&& all) {

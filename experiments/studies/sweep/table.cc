@@ -61,15 +61,6 @@ Json ToJson(const Comparison& c, const char* figure, double margin = 0) {
   return json;
 }
 
-template <typename Of, typename Get>
-auto Distinct(const std::vector<Of>& all, Get get) {
-  std::vector<std::decay_t<decltype(get(all[0]))>> seen;
-  for (const Of& one : all) {
-    if (std::ranges::find(seen, get(one)) == seen.end()) seen.push_back(get(one));
-  }
-  return seen;
-}
-
 Table PlanRows(const char* rows, const char* value, const char* change) {
   return {.columns = {Left("plan", rows, 26), Left("value", value, 22), Left("change", change, 26)}};
 }
