@@ -2,6 +2,7 @@
 #include "experiments/studies/attribution/map_errors.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <iterator>
@@ -55,15 +56,6 @@ Flattening AddMap(const MapRow& row, MapSums& sums) {
   }
   return flattening;
 }
-
-constexpr double MapSums::* kMapSums[] = {&MapSums::keys,        &MapSums::logit_squares, &MapSums::shiftless_squares,
-                                          &MapSums::rows,        &MapSums::exp_bias,      &MapSums::half_variance,
-                                          &MapSums::map_squares, &MapSums::error_squares, &MapSums::peak,
-                                          &MapSums::peak_formula};
-constexpr double DifferenceSums::* kDifferenceSums[] = {&DifferenceSums::first_squares, &DifferenceSums::second_squares,
-                                                        &DifferenceSums::common,        &DifferenceSums::map_squares,
-                                                        &DifferenceSums::error_squares, &DifferenceSums::peak,
-                                                        &DifferenceSums::peak_formula};
 
 // A layer's attn_logits, probs and difference.
 class KeptMaps : public SiteVisitor {
@@ -241,11 +233,10 @@ void MapErrors::Add(const MapRow& first, const MapRow& second, double lambda) {
 }
 
 MapErrors& MapErrors::operator+=(const MapErrors& other) {
-  for (size_t map = 0; map < maps.size(); ++map) {
-    for (const auto sum : kMapSums) maps[map].*sum += other.maps[map].*sum;
-  }
-  for (const auto sum : kDifferenceSums) difference.*sum += other.difference.*sum;
-  return *this;
+  using Sums = std::array<double, sizeof(MapErrors) / sizeof(double)>;  // all that it has
+  auto sums = std::bit_cast<Sums>(*this);
+  std::ranges::transform(sums, std::bit_cast<Sums>(other), sums.begin(), std::plus());
+  return *this = std::bit_cast<MapErrors>(sums);
 }
 
 LayerMapErrors MeasureMapErrors(Model& exact, Model& planned, PlanRun& run,
