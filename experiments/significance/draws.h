@@ -5,8 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <random>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -14,9 +14,7 @@ namespace tare {
 
 // 0 to n - 1.
 inline std::vector<size_t> AllBelow(size_t n) {
-  std::vector<size_t> all(n);
-  std::iota(all.begin(), all.end(), size_t{0});
-  return all;
+  return std::views::iota(size_t{0}, n) | std::ranges::to<std::vector>();
 }
 
 // SplitMix64's number after this state (Steele, Lea, Flood 2014).

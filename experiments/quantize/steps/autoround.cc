@@ -30,8 +30,7 @@ std::vector<std::vector<size_t>> BatchesOfSteps(const std::vector<int64_t>& toke
   const int64_t most = *std::ranges::max_element(tokens);
   std::vector<std::vector<size_t>> batches(static_cast<size_t>(steps));
   Draws draws(seed);
-  std::vector<size_t> order(tokens.size());  // a new one whenever all have had their turn
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<size_t> order = AllBelow(tokens.size());  // a new one whenever all have had their turn
   size_t next = 0;
   for (std::vector<size_t>& of_step : batches) {
     for (int64_t sum = 0; sum < most; sum += tokens[of_step.back()], next = (next + 1) % order.size()) {
