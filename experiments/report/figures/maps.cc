@@ -57,9 +57,10 @@ void AddFindings(FigureData& figure, const std::string& measure) {
   if (!text.empty()) figure.findings.push_back(text + ".");
 }
 
-constexpr const char *kDifference = "difference",
-                     *kOfMaps[] = {"logit_rms", "shiftless_rms", "exp_bias", "half_variance"},
-                     *kOfBoth[] = {"peak", "peak_formula"}, *kOfDifferences[] = {"common", "low", "high"};
+constexpr const char* kDifference = "difference";
+// Of maps, of both, and of differences.
+constexpr const char* kErrorFigures[] = {"logit_rms",    "shiftless_rms", "exp_bias", "half_variance", "peak",
+                                         "peak_formula", "common",        "low",      "high"};
 
 // A name for the panel of a run and plan: runs on different texts may have the same model and plan.
 std::string NewPanel(const std::string& panel, const Table& table) {
@@ -72,12 +73,7 @@ std::string NewPanel(const std::string& panel, const Table& table) {
 // Adds the row of a map, or of the difference; each lacks figures that the other has.
 void AddMap(const Json& place, const Json& map, const Json& of, const Json& positions, Table& table) {
   std::vector<Json> row{place.at("panel"), place.at("layer"), map, NumberOrNull(NumberAt(of, "error"))};
-  const auto add = [&](const auto& keys) {
-    for (const char* key : keys) row.push_back(of.contains(key) ? NumberOrNull(NumberAt(of, key)) : Json());
-  };
-  add(kOfMaps);
-  add(kOfBoth);
-  add(kOfDifferences);
+  for (const char* key : kErrorFigures) row.push_back(of.contains(key) ? NumberOrNull(NumberAt(of, key)) : Json());
   row.push_back(positions);
   table.Add(std::move(row));
 }

@@ -70,19 +70,12 @@ std::string FindingOf(const std::vector<SweepFigure>& group, std::vector<SweepFi
 // Groups the rows by their task and bits.
 std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& drawn,
                                     const std::vector<SweepFigure>& differences) {
-  std::vector<std::vector<SweepFigure>> groups;
-  for (const SweepFigure& row : drawn) {
-    const auto known = std::ranges::find_if(groups, [&](const std::vector<SweepFigure>& group) {
-      const SweepCell& cell = *group.front().cell;
-      return cell.task == row.cell->task && cell.version->Bits() == row.cell->version->Bits();
-    });
-    if (known == groups.end())
-      groups.push_back({row});
-    else
-      known->push_back(row);
-  }
+  const auto group_of = [](const SweepFigure& row) { return std::pair(row.cell->task, row.cell->version->Bits()); };
   std::vector<std::string> findings;
-  for (const std::vector<SweepFigure>& group : groups) findings.push_back(FindingOf(group, differences));
+  for (const auto& group : Distinct(drawn, group_of)) {
+    const auto is_in = [&](const SweepFigure& row) { return group_of(row) == group; };
+    findings.push_back(FindingOf(drawn | std::views::filter(is_in) | std::ranges::to<std::vector>(), differences));
+  }
   return findings;
 }
 
