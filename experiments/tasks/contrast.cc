@@ -178,8 +178,8 @@ std::string HowContrast(const Json& result) {
 
 constexpr FigureKeys kZeroShot[] = {{.name = "acc", .error = "acc_stderr", .outcomes = "acc_outcomes"},
                                     {.name = "acc5", .error = "acc5_stderr", .outcomes = "acc5_outcomes"}};
-constexpr WindowKeys kOfImage{.losses = "image_right", .counts = "image_prompts", .kind = Units::kIndependent},
-    kOfImage5{.losses = "image_right5", .counts = "image_prompts", .kind = Units::kIndependent};
+constexpr WindowKeys kOfImage = OfSamples("image_right", "image_prompts"),
+                     kOfImage5 = OfSamples("image_right5", "image_prompts");
 constexpr FigureKeys kRetrieval[] = {
     {.name = "image_r1", .error = "image_r1_stderr", .outcomes = "image_r1_outcomes", .windows = kOfImage},
     {.name = "image_r5", .error = "image_r5_stderr", .outcomes = "image_r5_outcomes", .windows = kOfImage5},

@@ -85,14 +85,11 @@ void AddSpread(Json& group, const TaskResult& result, const TaskKind& kind, cons
   group["n"] = orders.begin()->second.size();
   const auto matched = InSamples(result, orders);
   for (const FigureKeys& figure : WithOutcomes(kind.figures)) {
-    std::vector<double> shares;
-    for (const auto& [value, items] : orders) shares.push_back(ShareRight(Outcomes(result, figure, items)));
+    const auto outcomes = std::views::transform([&](const auto& items) { return Outcomes(result, figure, items); });
+    const auto shares =
+        orders | std::views::values | outcomes | std::views::transform(ShareRight) | std::ranges::to<std::vector>();
     std::optional<double> p;
-    if (matched) {
-      std::vector<std::string> outcomes;
-      for (const std::vector<size_t>& items : *matched) outcomes.push_back(Outcomes(result, figure, items));
-      p = CochranP(outcomes);
-    }
+    if (matched) p = CochranP(*matched | outcomes | std::ranges::to<std::vector>());
     const std::string name = figure.name;
     group.update({{name + "_best", std::ranges::max(shares)},
                   {name + "_worst", std::ranges::min(shares)},
