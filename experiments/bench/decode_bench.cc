@@ -8,6 +8,7 @@
 
 #include "experiments/bench/attention_inputs.h"
 #include "experiments/bench/onednn_attention.h"
+#include "experiments/text/utf8.h"
 #include "kernels/decode/decode_attention.h"
 #include "kernels/product/read_ahead.h"
 #include "quant/base/aligned.h"
@@ -224,10 +225,6 @@ Table DecodeBenchTable(const std::vector<DecodeResult>& results) {
 
 std::vector<std::string> DecodeFindings(const std::vector<DecodeResult>& results) {
   std::vector<std::string> findings;
-  const auto in_eight = [](std::string plan) {
-    for (size_t at = 0; (at = plan.find("int4", at)) != plan.npos;) plan.replace(at, 4, "int8");
-    return plan;
-  };
   if (std::ranges::all_of(results, &DecodeResult::in_last_cache))
     findings.push_back(
         Formatted("Every cache fits the processor's last one ({:.0f} MiB), so no share is of reading memory; a larger "
@@ -237,7 +234,7 @@ std::vector<std::string> DecodeFindings(const std::vector<DecodeResult>& results
     for (const DecodeResult& eight : results) {
       const DecodeCase &a = four.measured, &b = eight.measured;
       const bool pair = IsOurs(a) && IsOurs(b) && a.threads == b.threads && a.shape == b.shape &&
-                        Name(a.plan) != Name(b.plan) && in_eight(Name(a.plan)) == Name(b.plan);
+                        Name(a.plan) != Name(b.plan) && Replaced(Name(a.plan), "int4", "int8") == Name(b.plan);
       if (!pair) continue;
       const double times = eight.seconds / four.seconds, bytes = four.bytes / eight.bytes;
       const bool faster = times > 1 + std::max(four.spread, eight.spread);

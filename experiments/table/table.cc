@@ -2,7 +2,9 @@
 #include "experiments/table/table.h"
 
 #include <algorithm>
+#include <ranges>
 
+#include "experiments/text/utf8.h"
 #include "quant/base/message.h"
 
 namespace tare {
@@ -12,9 +14,7 @@ namespace {
 // contain anything.
 std::string Field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
-  std::string field = "\"";
-  for (const char c : text) field += c == '"' ? std::string(2, c) : std::string(1, c);
-  return field + '"';
+  return '"' + Replaced(text, "\"", "\"\"") + '"';
 }
 
 std::string CsvValue(const Json& value) {
@@ -54,15 +54,12 @@ class Layout {
   }
 
   std::string Titles() const {
-    std::vector<std::string> titles;
-    for (const Column* column : shown_) titles.push_back(column->title);
-    return Line(titles);
+    return Line(shown_ | std::views::transform(&Column::title) | std::ranges::to<std::vector>());
   }
 
   std::string Line(const Json& row) const {
-    std::vector<std::string> cells;
-    for (const Column* column : shown_) cells.push_back(CellText(*column, row));
-    return Line(cells);
+    const auto text = [&](const Column* column) { return CellText(*column, row); };
+    return Line(shown_ | std::views::transform(text) | std::ranges::to<std::vector>());
   }
 
  private:

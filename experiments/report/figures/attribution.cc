@@ -2,6 +2,7 @@
 // The cost of each part, the most expensive first: sites of `tare sweep --each-site` at the fewest bits, plans of
 // several sites, and parts of `tare attribute`, each alone and, if that was measured, each taken out.
 #include "experiments/report/figures/figures.h"
+#include "experiments/text/utf8.h"
 #include "quant/base/message.h"
 
 namespace tare {
@@ -113,12 +114,7 @@ bool HasTakenOut(const Json& json) {
 }
 
 // "layer and map" of "by": "layer,map".
-std::string GrainWords(const Json& json) {
-  std::string words = json.value("by", "part");
-  for (size_t comma = words.find(','); comma != words.npos; comma = words.find(',', comma))
-    words.replace(comma, 1, " and ");
-  return words;
-}
+std::string GrainWords(const Json& json) { return Replaced(json.value("by", "part"), ",", " and "); }
 
 FigureData AttributionOf(const Json& json) {
   FigureData figure{

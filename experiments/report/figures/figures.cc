@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/report/figures/figures.h"
 
+#include <ranges>
+
 #include "experiments/report/drawing/interpreter.h"
 #include "experiments/significance/inference.h"
 #include "experiments/tasks/task.h"
@@ -30,14 +32,8 @@ void Order(Json& part, const std::string& channel, const FigureData& figure) {
 }
 
 // "m, q=int4/row,k=int4/row, items" as the lines of a title: rules of a plan have no blank after their comma.
-Json LinesOf(const std::string& text) {
-  Json lines = Json::array();
-  for (size_t from = 0; from != text.npos;) {
-    const size_t comma = text.find(", ", from);
-    lines.push_back(text.substr(from, comma - from));
-    from = comma == text.npos ? comma : comma + 2;
-  }
-  return lines;
+std::vector<std::string> LinesOf(const std::string& text) {
+  return text | std::views::split(std::string_view(", ")) | std::ranges::to<std::vector<std::string>>();
 }
 
 bool IsPlaceholder(const Json& part) { return part.is_string() && part.get_ref<const std::string&>().starts_with("$"); }
