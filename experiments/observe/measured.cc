@@ -38,11 +38,9 @@ bool IsTaken(const Format& format) {
 }
 
 std::string NearestTaken(std::string_view name) {
-  std::vector<std::string> names;
-  for (const Format& format : SpelledFormats()) {
-    if (IsTaken(format)) names.push_back(Name(format));
-  }
-  return NearestText(name, names);
+  const auto named = [](const Format& format) { return Name(format); };
+  return NearestText(name, SpelledFormats() | std::views::filter(IsTaken) | std::views::transform(named) |
+                               std::ranges::to<std::vector>());
 }
 
 MeasuredFormat ParseOne(std::string_view text) {

@@ -171,10 +171,7 @@ std::vector<Json> AllSitesJson(const StatisticsSet& set, decltype(SiteJson)* jso
 std::string RowsCsv(std::span<const Json> sites) {
   std::vector<Json> rows;
   for (const Json& site : sites) {
-    for (const Json& row : site["rows"]) {
-      rows.push_back({{"site", site["site"]}});
-      rows.back().update(Flat(row));
-    }
+    for (const Json& row : site["rows"]) rows.emplace_back(Json{{"site", site["site"]}}).update(Flat(row));
   }
   return TableCsv(TableOf(std::move(rows)));
 }

@@ -3,6 +3,7 @@
 #include "experiments/studies/attribution/attribution.h"
 
 #include <algorithm>
+#include <ranges>
 #include <span>
 
 #include "quant/base/message.h"
@@ -105,9 +106,7 @@ std::string AttributionLegend(const std::vector<Attribution>& attributions) {
         "* significant: p < 0.05 after Holm over {} of each task's primary\n"
         "figure; the others are not tested\n",
         Counted(tested, "change"));
-  std::vector<const Comparison*> compared;
-  for (const Effect& e : all) compared.push_back(e.of);
-  return text + MarksLegend(compared);
+  return text + MarksLegend(all | std::views::transform(&Effect::of) | std::ranges::to<std::vector>());
 }
 
 std::string AttributionCsv(const std::vector<Attribution>& attributions, const Plan& plan) {

@@ -71,8 +71,7 @@ std::vector<Json> RowsOf(const Json& plan) {
   std::vector<Json> rows;
   for (const Json& layer : plan.at("layers")) {
     const auto add = [&](const Json& map, const Json& figures) {
-      rows.push_back({{"plan", plan.at("plan")}, {"layer", layer.at("layer")}, {"map", map}});
-      rows.back().update(figures);
+      rows.emplace_back(Json{{"plan", plan.at("plan")}, {"layer", layer.at("layer")}, {"map", map}}).update(figures);
     };
     const Json& maps = layer.at("maps");
     for (size_t map = 0; map < maps.size(); ++map) add(map + 1, maps[map]);

@@ -106,9 +106,7 @@ std::string HowAllMeasured(const std::vector<SweepFigure>& rows) {
   for (const SweepFigure& row : rows)
     std::erase_if(shared,
                   [lines = lines_of(row)](const std::string& line) { return !std::ranges::contains(lines, line); });
-  std::string text;
-  for (const std::string& line : shared) text += (text.empty() ? "  " : "") + line + "\n";
-  return text;
+  return shared.empty() ? "" : Formatted("  {}\n", Listed(shared, "\n"));
 }
 
 // "-" for what the others diverge from: from itself by 0, without an error.

@@ -182,12 +182,10 @@ std::string FormsText() {
 
 void ReadChoiceForm(const nlohmann::json& json, ChoiceItem& item) {
   const auto form = std::ranges::find_if(kForms, [&](const Form& known) { return HasFields(json, known.fields); });
-  if (form == std::end(kForms)) {
-    std::string fields;
-    for (const auto& [name, value] : json.items()) fields += Formatted("{}{}", fields.empty() ? "" : " ", name);
-    Fail("{}: got the fields {}, expected those of an item: {}{}", item.where, fields, FormsText(),
+  if (form == std::end(kForms))
+    Fail("{}: got the fields {}, expected those of an item: {}{}", item.where,
+         Listed(json.items(), " ", [](const auto& field) { return field.key(); }), FormsText(),
          HasFields(json, {"prompt", "targets"}) ? "; try generate=FILE" : "");
-  }
   form->read(json, item);
 }
 
