@@ -60,6 +60,7 @@ struct Comparison {
 // sum_r sign_r x figure of run r, for one model over the same units; a change has signs -1 and 1. Items answered in all
 // runs are compared by item, or by sample if they share some; others by window.
 Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs);
+
 // What `get` has of all, each once, in the order of the first.
 template <typename All, typename Get>
 auto Distinct(All&& all, Get get) {
