@@ -53,5 +53,5 @@ llvm-cov report build/fuzz/readers_fuzz -instr-profile=build/fuzz/readers.profda
   quant/plan/*.cc experiments/model/config/config.cc experiments/tasks/{documents,items/*}.cc \
   experiments/observe/marked_spans.cc \
   experiments/text/utf8.cc experiments/text/tokenizer/*.cc \
-  experiments/arrays/{npz,array_file}.cc experiments/observe/captured/captured_layout.cc
+  experiments/arrays/{npz,array_file,image_*}.cc experiments/observe/captured/captured_layout.cc
 exit $failed

@@ -32,6 +32,8 @@ libsentencepiece-dev  0.2
 libicu-dev            72
 libpcre2-dev          10.40
 libzip-dev            1.7
+libjpeg-dev           8c
+libpng-dev            1.6
 libprotobuf-dev       3.21
 nlohmann-json3-dev    3.11
 libcli11-dev          2.4
@@ -55,7 +57,6 @@ python_packages='
 python3-dev           3.12
 nanobind-dev          2.4
 python3-numpy         1:2.0
-python3-pil           10.0
 python3-pandas        2.1
 python3-h5py          3.8
 python3-wheel         0.40

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "experiments/arrays/array_file.h"
+#include "experiments/arrays/image_folder.h"
 #include "experiments/model/config/config.h"
 #include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/observe/statistics_job.h"
@@ -182,6 +183,11 @@ void ReadPredictions(std::string_view bytes) {
   }
 }
 
+void ReadImage(std::string_view bytes) {
+  Require(MiddleOf(DecodeImage(FileOf(bytes)), 25, 24, "file").size() == size_t{3} * 24 * 24,
+          "an image of another size");
+}
+
 void ReadLayout(std::string_view bytes) {
   const CapturedLayout layout = CapturedLayout::Load(FileOf(bytes));
   for (const char* name : {"attn_logits.0", "q.0", "h.0.q"}) (void)layout.Find({name, DType::kF32, {2, 4, 3, 3}}, "f");
@@ -272,6 +278,7 @@ constexpr Reader kReaders[] = {
     {"imatrix", damage::Form::kBinary, ReadImatrixFile},
     {"npz", damage::Form::kBinary, ReadNpz},
     {"predictions", damage::Form::kBinary, ReadPredictions},
+    {"image", damage::Form::kBinary, ReadImage},
     {"layout", damage::Form::kJson, ReadLayout},
     {"statistics", damage::Form::kHdf5, ReadStatisticsFile},
     {"tensor_names", damage::Form::kJson, ReadTensorNames},
