@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "experiments/model/config/family.h"
 #include "kernels/elementwise/rows.h"
@@ -16,7 +17,7 @@ namespace {
 
 constexpr int64_t kColors = 3;
 
-ArrayInfo FindImages(const ArrayFile& file, const ModelConfig& c, const std::string& where) {
+ArrayInfo CheckedImages(const ArrayFile& file, const ModelConfig& c, const std::string& where) {
   const ArrayInfo* const found = file.Find("images");
   if (found == nullptr)
     Fail("{}: missing; expected an array of shape [N, {}, {}, {}]", where, kColors, c.image_size, c.image_size);
@@ -28,25 +29,40 @@ ArrayInfo FindImages(const ArrayFile& file, const ModelConfig& c, const std::str
   if (found->dtype == DType::kU8 ? !in_bytes
                                  : !IsHalf(found->dtype) && found->dtype != DType::kF32 && found->dtype != DType::kF64)
     Fail("{}: got {}, expected {}normalized floats", where, Name(found->dtype), in_bytes ? "U8, or " : "");
-  const int most = (std::numeric_limits<int32_t>::max() - c.FirstPatch()) / c.Patches();
-  if (shape[0] > most) Fail("{}: got {} images, expected at most {}; try parts", where, shape[0], most);
   return *found;
 }
 
 }  // namespace
 
-Images::Images(const std::filesystem::path& file, const ModelConfig& c)
-    : where_(file.string() + ": images"),
-      file_(ArrayFile::Open(file)),
-      array_(FindImages(*file_, c, where_)),
-      pixels_(file_->Values(array_)),
-      count_(array_.shape[0]),
+Images::Images(const std::filesystem::path& input, const ModelConfig& c)
+    : where_(input.string() + ": images"),
       side_(c.image_size),
+      shorter_(c.shorter_side),
       patch_(c.patch_size),
       patches_(c.Patches()),
       before_(c.FirstPatch()),
       mean_(c.pixel_mean),
-      deviation_(array_.dtype == DType::kU8 ? c.pixel_std : std::array<float, 3>{}) {}
+      deviation_(c.pixel_std) {
+  if (std::filesystem::is_directory(input)) {
+    if (shorter_ == 0)
+      Fail("{}: got a folder for {}, expected a file with `images`; try a timm model", input.string(), c.family);
+    folder_ = FindImages(input);
+    count_ = std::ssize(folder_);
+    const int64_t classes = std::ranges::max(folder_, {}, &ImageFile::label).label + 1;
+    if (classes > c.vocabulary)
+      Fail("{}: got {} classes, expected at most the model's {}", input.string(), classes, c.vocabulary);
+    if (classes < c.vocabulary)
+      Notice(Formatted("{}: its {} classes are taken for the first of {}", input.string(), classes, c.vocabulary));
+  } else {
+    file_ = ArrayFile::Open(input);
+    const ArrayInfo array = CheckedImages(*file_, c, where_);
+    pixels_.emplace(file_->Values(array));
+    count_ = array.shape[0];
+    if (array.dtype != DType::kU8) deviation_ = {};
+  }
+  const int64_t most = (std::numeric_limits<int32_t>::max() - before_) / patches_;
+  if (count_ > most) Fail("{}: got {} images, expected at most {}; try parts", where_, count_, most);
+}
 
 std::vector<int32_t> Images::Sequence(int64_t image) const {
   std::vector<int32_t> ids(static_cast<size_t>(before_ + patches_));
@@ -56,15 +72,32 @@ std::vector<int32_t> Images::Sequence(int64_t image) const {
   return ids;
 }
 
-void Images::ReadPatch(int64_t id, float* values) const {
-  const int64_t image = (id - before_) / patches_, patch = (id - before_) % patches_, in_row = side_ / patch_;
-  const int64_t corner = patch / in_row * patch_ * side_ + patch % in_row * patch_;
+void Images::ReadPatches(std::span<const int32_t> ids, float* values) const {
+  std::optional<ArrayValues> decoded;
+  int64_t of_image = -1;
+  for (const int64_t id : ids) {
+    const int64_t image = (id - before_) / patches_;
+    if (id >= before_ && !pixels_ && std::exchange(of_image, image) != image) {
+      const std::filesystem::path& file = folder_[static_cast<size_t>(image)].path;
+      decoded.emplace(DType::kU8, MiddleOf(DecodeImage(file), shorter_, side_, file.string()));
+    }
+    if (id < before_)
+      std::fill_n(values, PatchValues(), 0.0f);
+    else
+      ReadPatch(id, pixels_ ? *pixels_ : *decoded, pixels_ ? image * kColors * side_ * side_ : 0, values);
+    values += PatchValues();
+  }
+}
+
+void Images::ReadPatch(int64_t id, const ArrayValues& pixels, int64_t first, float* values) const {
+  const int64_t patch = (id - before_) % patches_, in_row = side_ / patch_;
+  const int64_t corner = first + patch / in_row * patch_ * side_ + patch % in_row * patch_;
   for (int64_t color = 0; color < kColors; ++color) {
     for (int64_t y = 0; y < patch_; ++y) {
       float* const row = values + (color * patch_ + y) * patch_;
-      pixels_.Read(((image * kColors + color) * side_ + y) * side_ + corner, 1, patch_, row);
+      pixels.Read((color * side_ + y) * side_ + corner, 1, patch_, row);
       if (!std::all_of(row, row + patch_, [](float x) { return std::isfinite(x); }))
-        Fail("{}: image {}: NaN or infinity; expected finite pixels", where_, image);
+        Fail("{}: image {}: NaN or infinity; expected finite pixels", where_, (id - before_) / patches_);
       const float mean = mean_[static_cast<size_t>(color)], deviation = deviation_[static_cast<size_t>(color)];
       if (deviation > 0) std::transform(row, row + patch_, row, [&](float x) { return (x / 255 - mean) / deviation; });
     }
@@ -105,12 +138,12 @@ void InputEmbedding::CheckIds(const TokenBatch& batch) const {
 }
 
 void InputEmbedding::EmbedPatches(const TokenBatch& batch, Projector& projector, float* x) {
-  const int64_t rows = batch.Rows(), values = images_->PatchValues();
-  GrowRows(pixels_, rows, values);
-  ParallelFor(batch.tokens.size(), [&](int64_t row, int) {
-    float* const patch = pixels_.data() + row * values;
-    if (batch.tokens[row] < config_.FirstPatch()) return std::fill_n(patch, values, 0.0f), void();
-    images_->ReadPatch(batch.tokens[row], patch);
+  const int64_t rows = batch.Rows();
+  GrowRows(pixels_, rows, images_->PatchValues());
+  ParallelFor(batch.sequences.size(), [&](size_t i, int) {
+    const int64_t first = batch.sequences[i].first_row, end = batch.sequences[i].EndRow();
+    images_->ReadPatches(std::span(batch.tokens).subspan(first, end - first),
+                         pixels_.data() + first * images_->PatchValues());
   });
   const Projection projection{.weight = patches_, .bias = bias_.empty() ? nullptr : bias_.data(), .y = x};
   projector.Project(pixels_.data(), rows, {&projection, 1});

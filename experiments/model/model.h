@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "experiments/arrays/array_file.h"
+#include "experiments/arrays/image_folder.h"
 #include "experiments/model/batch.h"
 #include "experiments/model/config/config.h"
 #include "experiments/model/layer.h"
@@ -25,28 +26,32 @@ namespace tare {
 
 // ---- The first layer's input (input_embedding.cc)
 
-// Images for a model of images: the array `images` [N,3,S,S] of a file, each cut into patches of p x p pixels, row by
-// row. The rest of Tare sees patches as tokens: ids below F are the class token or the registers, image i has the ids
-// F + i P .. F + i P + P - 1 with P patches, and a sequence is those F tokens and one image. A model that knows pixels'
-// mean and deviation reads 8-bit ones as (x / 255 - mean) / deviation.
+// Images for a model of images: the array `images` [N,3,S,S] of a file, or a folder's (image_folder.h), decoded each
+// time they are read; each cut into patches of p x p pixels, row by row. The rest of Tare sees patches as tokens: ids
+// below F are the class token or the registers, image i has the ids F + i P .. F + i P + P - 1 with P patches, and a
+// sequence is those F tokens and one image. A model that knows pixels' mean and deviation reads 8-bit ones as
+// (x / 255 - mean) / deviation.
 class Images {
  public:
-  // Throws Error if the file has no `images` of the tower's size.
-  Images(const std::filesystem::path& file, const ModelConfig& config);
+  // Throws Error if the file has no `images` of the tower's size, or the folder other classes than the model.
+  Images(const std::filesystem::path& input, const ModelConfig& config);
 
   int64_t size() const { return count_; }
   int64_t Ids() const { return before_ + count_ * patches_; }  // ids are below this
   std::vector<int32_t> Sequence(int64_t image) const;          // ids of one image
   int64_t PatchValues() const { return 3 * patch_ * patch_; }
-  // values [3][p][p] of the patch with this id, F or more. Throws Error for NaN and infinities.
-  void ReadPatch(int64_t id, float* values) const;
+  // values [ids][3][p][p]: patches, zeros for ids below F. Throws Error for NaN, infinities and what cannot be decoded.
+  void ReadPatches(std::span<const int32_t> ids, float* values) const;
 
  private:
+  // pixels: with the image's first one at `first`.
+  void ReadPatch(int64_t id, const ArrayValues& pixels, int64_t first, float* values) const;
+
   std::string where_;
-  std::unique_ptr<ArrayFile> file_;
-  ArrayInfo array_;
-  ArrayValues pixels_;
-  int64_t count_ = 0, side_ = 0, patch_ = 0, patches_ = 0, before_ = 0;
+  std::vector<ImageFile> folder_;
+  std::unique_ptr<ArrayFile> file_;    // null: a folder
+  std::optional<ArrayValues> pixels_;  // of the file
+  int64_t count_ = 0, side_ = 0, shorter_ = 0, patch_ = 0, patches_ = 0, before_ = 0;
   std::array<float, 3> mean_, deviation_;  // of 8-bit pixels over 255; deviation 0: they are as stored
 };
 

@@ -7,7 +7,6 @@
 #include <mutex>
 
 #include "quant/base/message.h"
-#include "quant/file/sha256.h"
 
 namespace tare {
 namespace {
@@ -151,7 +150,7 @@ std::vector<ScoredSequence> CutRows(const TokenInput& input, const WindowOptions
 }  // namespace
 
 TokenInput IdsOf(const Images& images, const std::filesystem::path& path) {
-  TokenInput input{.kind = TokenInput::Kind::kIds, .path = path, .sha256 = Sha256OfFile(path)};
+  TokenInput input{.kind = TokenInput::Kind::kIds, .path = path, .sha256 = Sha256OfInput(path)};
   for (int64_t i = 0; i < images.size(); ++i) input.sequences.push_back(images.Sequence(i));
   return input;
 }

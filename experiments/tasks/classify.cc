@@ -74,6 +74,12 @@ std::optional<Json> ClassFigures(const std::vector<TokenLoss>& images) {
 }
 
 Integers ReadIntegers(const std::filesystem::path& path, const std::string& name, size_t dimensions) {
+  if (std::filesystem::is_directory(path)) {
+    Integers labels;
+    for (const ImageFile& image : FindImages(path)) labels.values.push_back(image.label);
+    labels.shape = {std::ssize(labels.values)};
+    return labels;
+  }
   const std::string where = path.string() + ": " + name;
   const std::unique_ptr<ArrayFile> file = ArrayFile::Open(path);
   const ArrayInfo* const found = file->Find(name);
@@ -126,5 +132,13 @@ constexpr TaskKind kClassifyTask{.name = "classify",
                                  .compared = &kDivergenceTask,
                                  .of_texts = false,
                                  .of_images = true};
+
+// Under the name of its usual images.
+constexpr TaskKind kImagenetTask = [] {
+  TaskKind task = kClassifyTask;
+  task.name = "imagenet";
+  task.file = "FOLDER";
+  return task;
+}();
 
 }  // namespace tare

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// classify=FILE: a classifier of images, on images with labels. The share of N images whose own class has the largest
-// logit (acc), or is among the first five (acc5), and the mean loss -ln p(label) (nll). Of equal logits the first class
-// ranks higher.
+// imagenet=FOLDER or classify=FILE: a classifier of images, on images with labels. The share of N images whose own
+// class has the largest logit (acc), or is among the first five (acc5), and the mean loss -ln p(label) (nll). Of equal
+// logits the first class ranks higher.
 //
-// FILE (.safetensors, .h5, .npz) has `images` [N,3,S,S], in 8 bits as decoded, resized and cropped, or normalized in
-// floating point, and `labels`, integers [N] from 0. An image with its label is a sequence whose last token is only
-// predicted, from the patches before it: so divergence reads the file too.
+// FOLDER has a folder for each class (arrays/image_folder.h). FILE (.safetensors, .h5, .npz) has `images` [N,3,S,S], in
+// 8 bits as decoded, resized and cropped, or normalized in floating point, and `labels`, integers [N] from 0. An image
+// with its label is a sequence whose last token is only predicted, from the patches before it: so divergence reads both
+// too.
 #pragma once
 
 #include <span>
@@ -18,7 +19,7 @@
 
 namespace tare {
 
-extern const TaskKind kClassifyTask;
+extern const TaskKind kClassifyTask, kImagenetTask;
 
 // The images that options.limit and options.from take (TakenPlaces), each with its label. Throws Error for images and
 // labels that do not fit the model or each other, and for options of texts.
@@ -29,7 +30,7 @@ std::optional<Json> ClassFigures(const std::vector<TokenLoss>& images);
 
 // ---- What other tasks share
 
-// Integers [.., columns] of an array of a file.
+// Integers [.., columns] of an array of a file, or the labels of a folder's images.
 struct Integers {
   std::vector<int64_t> shape, values;
 };

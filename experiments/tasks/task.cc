@@ -18,9 +18,9 @@ namespace tare {
 namespace {
 
 // Those that a model runs, and last what only logs of another program have.
-constexpr const TaskKind* kTasks[] = {&kPerplexityTask, &kChoiceTask,        &kDivergenceTask,     &kZeroShotTask,
-                                      &kClassifyTask,   &kLogLikelihoodTask, &kLongPerplexityTask, &kDocumentsTask,
-                                      &kRetrievalTask,  &kGenerateTask,      &kMetricTask};
+constexpr const TaskKind* kTasks[] = {&kPerplexityTask, &kChoiceTask,    &kDivergenceTask,    &kZeroShotTask,
+                                      &kClassifyTask,   &kImagenetTask,  &kLogLikelihoodTask, &kLongPerplexityTask,
+                                      &kDocumentsTask,  &kRetrievalTask, &kGenerateTask,      &kMetricTask};
 
 [[noreturn]] void FailForFile(const std::filesystem::path& file, std::string_view list) {
   if (std::filesystem::is_directory(file))
@@ -38,8 +38,10 @@ TaskSpec ParseTask(const std::string& text, std::string_view list, TaskKinds kin
   if (equals == std::string::npos || equals + 1 == text.size())
     FailUsage("--tasks: '{}' names no file; expected {}=FILE", text, (*kind)->name);
   TaskSpec spec{*kind, FileOf(text.substr(equals + 1))};
+  if (!spec.file.has_filename()) spec.file = spec.file.parent_path();  // of a folder "val/"
   const std::filesystem::file_status status = std::filesystem::status(spec.file);
-  if (!is_regular_file(status) && !is_fifo(status)) FailForFile(spec.file, list);
+  if (!is_regular_file(status) && !is_fifo(status) && !((*kind)->of_images && is_directory(status)))
+    FailForFile(spec.file, list);
   RequireUtf8(spec.Name(), text + ": the file's name");
   return spec;
 }
@@ -174,7 +176,8 @@ std::string TasksThat(const std::function<bool(const TaskKind&)>& are, TaskKinds
 std::string TaskSpec::Name() const { return Formatted("{}:{}", kind->name, file.stem().string()); }
 
 bool IsReadInWindows(const TaskSpec& task, const ModelConfig& config, const WindowOptions& windows) {
-  if (task.kind->convention == nullptr || task.kind->of_documents || HoldsIds(task.file)) return false;
+  if (task.kind->convention == nullptr || task.kind->of_documents || HoldsIds(task.file) || is_directory(task.file))
+    return false;
   return ReadInWindows(windows.NeededOf(config), file_size(task.file));
 }
 
@@ -211,7 +214,7 @@ std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& mod
                                : "language models",
                 TasksThat(serves));
     const std::string other = kind.beside ? HashOfTower(kind.beside(model, options)) : "";
-    tasks.push_back({spec, Sha256OfFile(spec.file), other, kind.read(spec.file, model, options)});
+    tasks.push_back({spec, Sha256OfInput(spec.file), other, kind.read(spec.file, model, options)});
   }
   return tasks;
 }

@@ -148,11 +148,12 @@ struct ModelConfig {
   bool scan_conv_bias = true;                                                // whether that has a bias
   bool mamba_bias = false;  // whether in_proj and out_proj of a Mamba have biases
   // For models of images, and CLIP's text towers.
-  int projection = 0;  // width of the head's output, if that is not vocabulary logits
-  bool pools = false;  // whether the head reads the mean of an image's patches: the vocabulary is its classes
-  int image_size = 0;  // S: input is images of S x S pixels, not token ids
-  int patch_size = 0;  // p; what is left of S at the end is not seen
-  int registers = 0;   // rows before the patches, without positions; 0: a class token, with one
+  int projection = 0;    // width of the head's output, if that is not vocabulary logits
+  bool pools = false;    // whether the head reads the mean of an image's patches: the vocabulary is its classes
+  int image_size = 0;    // S: input is images of S x S pixels, not token ids
+  int patch_size = 0;    // p; what is left of S at the end is not seen
+  int registers = 0;     // rows before the patches, without positions; 0: a class token, with one
+  int shorter_side = 0;  // of an image of any size before its middle is cut; 0: it is not known
   std::array<float, 3> pixel_mean{}, pixel_std{};  // of what 8 bits store, over 255; 0: values are stored as they are
 
   bool SeesImages() const { return image_size > 0; }

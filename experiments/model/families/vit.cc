@@ -140,6 +140,10 @@ void ReadVitConfig(const ConfigKeys& keys, ModelConfig& c) {
   c.max_positions = c.registers + c.Patches();
   if (c.kv_heads != c.heads)
     Fail("{}: num_key_value_heads: got {}, expected num_attention_heads {}", keys.where(), c.kv_heads, c.heads);
+  // timm cuts the middle of a larger image.
+  const double share = keys.Positive("crop_pct", 0.95);
+  if (!(share >= 0.05 && share <= 1)) Fail("{}: crop_pct: got {}, expected 0.05 to 1", keys.where(), share);
+  c.shorter_side = static_cast<int>(c.image_size / share);
   ReadPixels(keys, "image_mean", c.pixel_mean);
   ReadPixels(keys, "image_std", c.pixel_std);
   ReadActivation(keys, c);
@@ -255,6 +259,9 @@ nlohmann::json FromTimm(const nlohmann::json& timm, const std::string& where) {
                       {"image_size", arguments.Integer("img_size", 1, SideOf(pixels))},
                       {"patch_size", arguments.Integer("patch_size", 1, 16)},
                       {"num_register_tokens", arguments.Integer("reg_tokens", 1, known->registers)}};
+  pixels.Refuse("interpolation", {"\"bicubic\""});
+  pixels.Refuse("crop_mode", {"\"center\""});
+  if (pixels.Has("crop_pct")) json["crop_pct"] = pixels.Positive("crop_pct");
   if (pixels.Has("mean")) json["image_mean"] = pixels.Positives("mean");
   if (pixels.Has("std")) json["image_std"] = pixels.Positives("std");
   return json;

@@ -55,7 +55,7 @@ TEST_F(ImagesTest, PatchesMatchTheConvolution) {
     EXPECT_EQ(ids[0], 0);
     for (int p = 0; p < 9; ++p) {
       std::vector<float> patch(12), expected;
-      images.ReadPatch(ids[1 + p], patch.data());
+      images.ReadPatches({&ids[1 + p], 1}, patch.data());
       for (int color = 0; color < 3; ++color) {
         for (int y = 0; y < 2; ++y) {
           for (int x = 0; x < 2; ++x)
@@ -72,7 +72,7 @@ TEST_F(ImagesTest, OneImageOfOnePatch) {
   const Images images(File("images", {1, 3, 6, 6}, Counted(108)), config_);
   EXPECT_THAT(images.Sequence(0), ElementsAre(0, 1));
   std::vector<float> patch(108);
-  images.ReadPatch(1, patch.data());
+  images.ReadPatches(std::array{1}, patch.data());
   EXPECT_EQ(patch, Counted(108));
 }
 
@@ -93,8 +93,8 @@ TEST_F(ImagesTest, PixelsThatAreNotFiniteNameTheImage) {
   pixels[108 + 5] = std::numeric_limits<float>::quiet_NaN();
   const Images images(File("images", {2, 3, 6, 6}, pixels), config_);
   std::vector<float> patch(12);
-  images.ReadPatch(images.Sequence(0)[3], patch.data());
-  EXPECT_THAT(Call([&] { images.ReadPatch(images.Sequence(1)[3], patch.data()); }),
+  images.ReadPatches(std::array{images.Sequence(0)[3]}, patch.data());
+  EXPECT_THAT(Call([&] { images.ReadPatches(std::array{images.Sequence(1)[3]}, patch.data()); }),
               ThrowsMessage<Error>(HasSubstr("images: image 1: NaN or infinity")));
 }
 
@@ -141,7 +141,7 @@ TEST(InputEmbeddingTest, ImagesArePatchProductsAfterTheClassRow) {
   const int64_t E = c.hidden, values = images->PatchValues();
   std::vector<float> patch(static_cast<size_t>(values));
   for (size_t t = 0; t < ids.size(); ++t) {
-    if (t > 0) images->ReadPatch(ids[t], patch.data());
+    if (t > 0) images->ReadPatches({&ids[t], 1}, patch.data());
     std::vector<double> row(static_cast<size_t>(E));
     double mean = 0, variance = 0;
     for (int64_t e = 0; e < E; ++e) {

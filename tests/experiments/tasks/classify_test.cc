@@ -76,6 +76,43 @@ TEST_F(ClassifyTest, EightBitPixelsAreNormalized) {
   EXPECT_EQ(Run(kClassifyTask, File(true, {1, 2, 3})).figures, Run(kClassifyTask, File(false, {1, 2, 3})).figures);
 }
 
+TEST_F(ClassifyTest, AFolderIsAFileOfItsImages) {
+  const std::filesystem::path data = std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/images";
+  const Safetensors expected(data / "expected.safetensors");
+  const std::vector<float> pixels = ValuesOf<float>(expected, "folder.images");  // as timm prepares them
+  const std::vector<int64_t> labels = ValuesOf<int64_t>(expected, "folder.labels");
+  WriteSafetensors(folder_ / "f.safetensors",
+                   {{"images", DType::kF32, {6, 3, 24, 24}, std::as_bytes(std::span(pixels))},
+                    {"labels", DType::kI64, {6}, std::as_bytes(std::span(labels))}});
+  for (const TaskKind* kind : {&kImagenetTask, &kDivergenceTask}) {
+    const Json of_file = Run(*kind, folder_ / "f.safetensors", "weights=int3/channel").figures;
+    EXPECT_EQ(Run(*kind, data / "folder", "weights=int3/channel").figures, of_file);
+  }
+  const TaskOptions part{.windows = {.limit = 2, .from = TakeFrom::kStart}};
+  EXPECT_EQ(Run(kImagenetTask, data / "folder", "", part).figures.at("image_losses").size(), 2u);
+  const std::vector<TaskSpec> specs = ParseTasks("imagenet=" + (data / "folder/").string());
+  EXPECT_EQ(specs[0].Name(), "imagenet:folder");
+  EXPECT_EQ(ReadTasks(specs, model_, {})[0].sha256, Sha256OfInput(data / "folder"));
+}
+
+TEST_F(ClassifyTest, FoldersThatDoNotFitAreRefused) {
+  const auto refused = [&](const std::filesystem::path& folder, const char* message) {
+    EXPECT_THAT(Call([&] { Run(kImagenetTask, folder); }), ThrowsMessage<Error>(HasSubstr(message)));
+  };
+  for (int i = 0; i < 12; ++i) {
+    const std::filesystem::path of_class = folder_ / "many" / Formatted("n{}", i);
+    std::filesystem::create_directories(of_class);
+    PutFile(of_class / "x.png", "no image");
+  }
+  refused(folder_ / "many", "many: got 12 classes, expected at most the model's 11");
+  std::filesystem::remove_all(folder_ / "many/n11");
+  refused(folder_ / "many", "many/n0/x.png: got another format");
+  EXPECT_THAT(Call([&] { ParseTasks("choice=" + folder_.path().string()); }),
+              ThrowsMessage<Error>(HasSubstr("got a folder, expected a file")));
+  EXPECT_THAT(Call([&] { Images(folder_.path(), LoadConfig(GoldenFolder("clip-vision"))); }),
+              ThrowsMessage<Error>(HasSubstr("got a folder for clip_vision_model, expected a file")));
+}
+
 TEST_F(ClassifyTest, DivergenceOfAPlanGivesItsAccuracyToo) {
   const std::filesystem::path file = File(true, {1, 2, 3});
   EXPECT_EQ(Run(kDivergenceTask, file).figures.at("kld"), 0.0);
