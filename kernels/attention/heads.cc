@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/elementwise/rows.h"
+#include "quant/base/find_in.h"
 #include "quant/base/message.h"
 
 namespace tare {
@@ -70,6 +71,19 @@ std::vector<OutputHead> PairedHeads(int heads, int kv, int k_heads, const char* 
     table[h] = {.q1 = 2 * h, .k1 = k1, .q2 = 2 * h + 1, .k2 = k1 + k_heads - 1, .v = {group, kNoMap}};
   }
   return table;
+}
+
+void CheckVariant(const AttentionProblem& problem) {
+  const bool threshold = problem.weights == RowWeights::kThreshold, integral = problem.integral != Integral::kNone;
+  const auto fail = [&](const std::string& got, std::string_view expected) {
+    Fail("attention with {}: got {}, expected {}", VariantName(problem.weights, problem.integral), got, expected);
+  };
+  if (threshold ? !(problem.beta >= 0) || !std::isfinite(problem.beta) : problem.beta != 0)
+    fail(Formatted("beta {}", problem.beta), threshold ? "a finite number from 0 on" : "none");
+  if (threshold || problem.integral == Integral::kCausal ? problem.mask.kind != Mask::Kind::kCausal
+                                                         : integral && problem.mask.kind == Mask::Kind::kWindow)
+    fail("another mask", integral ? "causal, or with dint-all none" : "causal");
+  if (integral && !std::ranges::all_of(problem.heads, &OutputHead::Differential)) fail("heads with one map", "two");
 }
 
 void CheckLse(const AttentionProblem& problem) {
@@ -172,6 +186,7 @@ void CheckProblem(const AttentionProblem& problem) {
   CheckSinks(problem.sinks, problem.q.heads, "attention");
   CheckSoftcap(problem.softcap, "attention");
   CheckLse(problem);
+  CheckVariant(problem);
   if (!problem.sinks.empty() || problem.lse.data != nullptr) CheckSoftmax("attention with sinks or lse", problem);
   if (!std::isfinite(problem.scale))
     Fail("attention scale: got {}, expected a finite number; try 1 / sqrt({})", problem.scale, problem.q.width);
@@ -198,8 +213,16 @@ void CheckFinite(const AttentionProblem& problem) {
   CheckValues("v", problem.v);
 }
 
-void CheckSoftmax(const char* where, const AttentionProblem& problem) {
-  if (problem.weights != RowWeights::kSoftmax) Fail("{}: got softpick, expected softmax", where);
+std::string_view VariantName(RowWeights weights, Integral integral) {
+  const auto is = [&](const Variant& v) { return v.weights == weights && v.integral == integral; };
+  const Variant* const found = FindWhere(kVariants, is);
+  TARE_CHECK(found != nullptr);
+  return found->name;
+}
+
+void CheckSoftmax(std::string_view where, const AttentionProblem& problem) {
+  if (const std::string_view name = VariantName(problem.weights, problem.integral); name != kVariants[0].name)
+    Fail("{}: got {}, expected {}", where, name, kVariants[0].name);
 }
 
 void CheckF32(const char* where, const AttentionProblem& problem) {
@@ -253,6 +276,16 @@ std::vector<OutputHead> StandardHeads(int heads, int kv) {
   CheckHeads(heads, kv, "standard");
   std::vector<OutputHead> table(heads);
   for (int h = 0; h < heads; ++h) table[h] = {.q1 = h, .k1 = h / (heads / kv), .v = {h / (heads / kv), kNoMap}};
+  return table;
+}
+
+std::vector<OutputHead> HalvesHeads(int heads, int kv) {
+  CheckHeads(heads, kv, "halves");
+  std::vector<OutputHead> table(heads);
+  for (int h = 0; h < heads; ++h) {
+    const int group = h / (heads / kv);
+    table[h] = {.q1 = h, .k1 = group, .q2 = heads + h, .k2 = kv + group, .v = {group, kNoMap}};
+  }
   return table;
 }
 

@@ -25,6 +25,12 @@
 //   p[s] = max(exp(x[s] - m) - exp(-m), 0) / (sum |exp(x - m) - exp(-m)| + e),   m = max(0, max x)
 //
 // Rows sum to at most 1, and to 0 where no logit is positive. A constant added to a row changes it.
+//
+// Other variants (kVariants): threshold (TDA, arXiv 2601.12145) of n visible keys, of q and k of length 1 with s = 1,
+//
+//   p[s] = max(x[s] - tau, 0)^2,   tau = beta sqrt(2 ln(n) / d)      rows are not divided by their sums
+//
+// and the integral map G of DINT (2501.17486), the mean over queries of the first map: out = (P1 - lambda (P2 - G)) V.
 #pragma once
 
 #include <algorithm>
@@ -33,6 +39,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -152,8 +159,23 @@ struct Mask {
   }
 };
 
-enum class RowWeights : uint8_t { kSoftmax, kSoftpick };
+enum class RowWeights : uint8_t { kSoftmax, kSoftpick, kThreshold };
 inline constexpr double kSoftpickEpsilon = 1e-8;  // of the authors' plain function; their kernel has 1e-6
+
+// The queries whose first maps G is the mean of: those up to a row's own, or all, later ones too, which then leak.
+enum class Integral : uint8_t { kNone, kCausal, kAll };
+
+struct Variant {
+  std::string_view name;
+  RowWeights weights = RowWeights::kSoftmax;
+  Integral integral = Integral::kNone;
+};
+inline constexpr Variant kVariants[]{{"softmax"},
+                                     {"softpick", RowWeights::kSoftpick},
+                                     {"threshold", RowWeights::kThreshold},
+                                     {"dint", RowWeights::kSoftmax, Integral::kCausal},
+                                     {"dint-all", RowWeights::kSoftmax, Integral::kAll}};
+std::string_view VariantName(RowWeights weights, Integral integral = Integral::kNone);
 
 struct AttentionProblem {
   FloatHeads<const float> q;  // [T][q heads][d]
@@ -165,7 +187,9 @@ struct AttentionProblem {
   float scale = std::numeric_limits<float>::quiet_NaN();  // of the attention logits, usually 1 / sqrt(d); required
   float softcap = 0;                                      // of scaled logits, before the mask; 0: none
   std::span<const float> sinks = {};                      // [q heads], beside scaled and capped logits; empty: none
-  RowWeights weights = RowWeights::kSoftmax;              // softpick: the reference and f32, without sinks and lse
+  RowWeights weights = RowWeights::kSoftmax;              // others: FloatAttention, without sinks and lse
+  Integral integral = Integral::kNone;                    // others: FloatAttention, two maps a head
+  float beta = 0;                                         // of the threshold: a later key would pass one below 0
   FloatHeads<float> out;  // [T][heads.size()][slices * width of a slice], in memory of its own
   // [T][heads.size()][maps], or none: the natural logarithm of each row's sum of exp(x), a sink's included, with which
   // outputs over parts of the keys become one; -infinity where a row sees nothing.
@@ -191,8 +215,8 @@ void CheckProblem(const AttentionProblem& problem);
 // Throws Error, naming the place, for values of q, k or v that are not finite; and of one row of `name`.
 void CheckFinite(const AttentionProblem& problem);
 void CheckRow(const char* name, const FloatHeads<const float>& x, int64_t token, int head);
-// Throws Error, starting with where, for softpick.
-void CheckSoftmax(const char* where, const AttentionProblem& problem);
+// Throws Error, starting with where, for another variant.
+void CheckSoftmax(std::string_view where, const AttentionProblem& problem);
 // Throws Error, starting with where, for 16-bit floats.
 void CheckF32(const char* where, const AttentionProblem& problem);
 // These queries over these keys: a sequence of several that follow each other in q, k, v and out (cumulative lengths).
@@ -221,11 +245,13 @@ int64_t CountPairs(const AttentionProblem& problem);
 //   standard    heads q heads, kv k heads, kv v heads
 //   V1          unilm's flash pairing: maps 2h and 2h + 1 of q, of 2 kv k heads; kv wide v heads
 //   DiffLlama   q_heads / 2 output heads: map j with j + q_heads / 2, V of two slices
+//   halves      maps h and heads + h of q, each over its half of 2 kv k heads; kv v heads (Stable Audio 3)
 //   V2          2 heads q heads over kv k and v heads
 //   grouped     q_heads in `noise` groups, the last of each the second map of all others; k heads in pairs, V of two
 //               slices, those of its pair. V1 where noise = q_heads / 2, its wide v heads two slices each
 std::vector<OutputHead> StandardHeads(int heads, int kv);
 std::vector<OutputHead> V1Heads(int heads, int kv);
+std::vector<OutputHead> HalvesHeads(int heads, int kv);
 std::vector<OutputHead> DiffLlamaHeads(int q_heads, int kv);
 std::vector<OutputHead> V2Heads(int heads, int kv);
 std::vector<OutputHead> GroupedHeads(int q_heads, int noise, int kv);

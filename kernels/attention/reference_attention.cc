@@ -6,7 +6,7 @@
 namespace tare {
 namespace {
 
-// Softmax, or softpick, over the visible keys; [keys.end - keys.begin], empty where nothing is seen.
+// Softmax, or the problem's weights, over the visible keys; [keys.end - keys.begin], empty where nothing is seen.
 std::vector<double> MapRow(const AttentionProblem& problem, int64_t t, size_t h, int map, KeyRange keys) {
   const int q = problem.heads[h].Q(map), k = problem.heads[h].K(map);
   std::vector<double> row;
@@ -17,6 +17,11 @@ std::vector<double> MapRow(const AttentionProblem& problem, int64_t t, size_t h,
     row.push_back(cap == 0 ? scaled : cap * std::tanh(scaled / cap));
   }
   if (row.empty()) return WriteLse(problem, t, static_cast<int64_t>(h), map, 0), row;
+  if (problem.weights == RowWeights::kThreshold) {
+    const double tau = problem.beta * std::sqrt(2 * std::log(std::ssize(row)) / problem.q.width);
+    for (double& x : row) x = std::pow(std::max(x - tau, 0.0), 2);
+    return row;
+  }
   if (problem.weights == RowWeights::kSoftpick) {
     const double largest = std::max(0.0, *std::ranges::max_element(row));
     double sum = kSoftpickEpsilon;
@@ -32,14 +37,28 @@ std::vector<double> MapRow(const AttentionProblem& problem, int64_t t, size_t h,
   return row;
 }
 
-// sum_s row[s] v[s], slices side by side: [out.width]
+// P2, or P2 - G, which has keys from the first on.
+std::vector<double> SecondRow(const AttentionProblem& problem, int64_t t, size_t h, KeyRange keys) {
+  std::vector<double> row = MapRow(problem, t, h, 1, keys);
+  if (problem.integral == Integral::kNone) return row;
+  const bool all = problem.integral == Integral::kAll;
+  const int64_t queries = all ? problem.q.tokens : t + 1;
+  if (all) row.resize(static_cast<size_t>(problem.k.tokens));
+  for (int64_t n = 0; n < queries; ++n) {
+    const std::vector<double> first = MapRow(problem, n, h, 0, problem.Keys(n));
+    for (size_t s = 0; s < first.size(); ++s) row[s] -= first[s] / static_cast<double>(queries);
+  }
+  return row;
+}
+
+// sum_s row[s] v[begin + s], slices side by side: [out.width]
 std::vector<double> TimesV(const AttentionProblem& problem, const OutputHead& head, const std::vector<double>& row,
-                           KeyRange keys) {
+                           int64_t begin) {
   std::vector<double> out(problem.out.width);
   for (int slice = 0; slice < head.VSlices(); ++slice) {
-    for (int64_t s = keys.begin; s < keys.end; ++s) {
+    for (int64_t s = 0; s < std::ssize(row); ++s) {
       for (int i = 0; i < problem.v.width; ++i)
-        out[slice * problem.v.width + i] += row[s - keys.begin] * problem.v.At(s, head.v[slice], i);
+        out[slice * problem.v.width + i] += row[s] * problem.v.At(begin + s, head.v[slice], i);
     }
   }
   return out;
@@ -51,7 +70,7 @@ double Norm(const std::vector<double>& x) {
   return std::sqrt(sum);
 }
 
-// Calls visit(P1 V, lambda, P2 V) for each token's output heads, the last empty for one map.
+// Calls visit(P1 V, lambda, P2 V), of DINT (P2 - G) V, for each token's output heads, the last empty for one map.
 template <typename Visit>
 void ForEachRow(const AttentionProblem& problem, Visit visit) {
   CheckProblem(problem);
@@ -59,11 +78,12 @@ void ForEachRow(const AttentionProblem& problem, Visit visit) {
     const KeyRange keys = problem.Keys(t);
     for (size_t h = 0; h < problem.heads.size(); ++h) {
       const OutputHead& head = problem.heads[h];
-      const std::vector<double> first = TimesV(problem, head, MapRow(problem, t, h, 0, keys), keys);
+      const std::vector<double> first = TimesV(problem, head, MapRow(problem, t, h, 0, keys), keys.begin);
       if (!head.Differential()) {
         visit(first, 0.0, std::vector<double>());
       } else {
-        visit(first, double{problem.lambda.At(t, h)}, TimesV(problem, head, MapRow(problem, t, h, 1, keys), keys));
+        visit(first, double{problem.lambda.At(t, h)},
+              TimesV(problem, head, SecondRow(problem, t, h, keys), keys.begin));
       }
     }
   }

@@ -63,7 +63,8 @@ class ThreadMemory {
 
 bool Shows(const FloatAttentionCall& call, Site site) { return AnyWants(call.visitors, site, call.layer); }
 
-enum class Pass { kSurvey, kCompute };
+// kSum: of an integral map, for visitors that change values.
+enum class Pass { kSurvey, kSum, kCompute };
 
 class TaskRun {
  public:
@@ -106,12 +107,24 @@ class TaskRun {
   void RunPiece(int64_t row, int64_t position, int64_t count) {
     SetPiece(row, position, count);
     Pack(row);
-    const int64_t row_blocks = CeilDiv(count, kernel_.rows);
-    for (int64_t index = task_.first * row_blocks; index < (task_.last + 1) * row_blocks; ++index) {
+    for (int head = task_.first; head <= task_.last; ++head) {
+      if (piece_.integral != Integral::kNone) column_sums_.assign(static_cast<size_t>(kernel_.tiles * kTile), 0.0);
+      const Pass last = pass_;
+      if (piece_.integral == Integral::kAll && last == Pass::kCompute) RunHead(head, Pass::kSum);
+      RunHead(head, last);
+    }
+  }
+
+  // From the first rows on, as a causal integral goes.
+  void RunHead(int head, Pass pass) {
+    pass_ = pass;
+    const int64_t row_blocks = CeilDiv(piece_.q.tokens, kernel_.rows);
+    for (int64_t i = row_blocks; i-- > 0;) {
       ThrowIfStopped();  // a head of 32,000 tokens takes seconds
-      block_ = BlockOfRows(piece_, kernel_.rows, row_blocks, index);
-      const FusedRows rows{kernel_, piece_, block_, memory_.packed, memory_.scratch, looks_};
-      pass_ == Pass::kSurvey ? ShowFusedLogits(rows) : RunFused(rows);
+      block_ = BlockOfRows(piece_, kernel_.rows, row_blocks, head * row_blocks + i);
+      if (piece_.integral == Integral::kAll) block_.end_tile = CeilDiv(piece_.k.tokens, kTile);
+      const FusedRows rows{kernel_, piece_, block_, memory_.packed, memory_.scratch, looks_, column_sums_.data()};
+      (pass_ == Pass::kSurvey ? ShowFusedLogits : pass_ == Pass::kSum ? SumFused : RunFused)(rows);
     }
   }
 
@@ -145,7 +158,8 @@ class TaskRun {
 
   SiteBlock BlockOf(Site site, const ShownRows& rows) const {
     const Mask& mask = piece_.mask;
-    const bool causal = mask.kind != Mask::Kind::kFull;
+    const bool all = site == Site::kDifference && piece_.integral == Integral::kAll;
+    const bool causal = mask.kind != Mask::Kind::kFull && !all;
     const int64_t position = position_ + block_.first;
     return {.site = site,
             .layer = call_.layer,
@@ -185,11 +199,11 @@ class TaskRun {
     if (!IsShared(rows.map)) Survey(call_.visitors, MapOf(Site::kAttnLogits, rows), thread_);
   }
 
-  // A map that an earlier head has too is looked at there, and changed in each.
+  // A map that an earlier head has too is looked at there, and changed in each, and so is one that is summed first.
   void ShowMap(Site site, const ShownRows& rows) const {
-    const bool shared = IsShared(rows.map);
+    const bool seen = pass_ == Pass::kSum || IsShared(rows.map);
     for (SiteVisitor* v : call_.visitors) {
-      if (v->Wants(site, call_.layer) && (!shared || v->Changes())) v->Visit(MapOf(site, rows), thread_);
+      if (v->Wants(site, call_.layer) && (!seen || v->Changes())) v->Visit(MapOf(site, rows), thread_);
     }
   }
 
@@ -198,12 +212,13 @@ class TaskRun {
   ThreadMemory& memory_;
   const AttentionSequence& sequence_;
   const HeadTask task_;
-  const Pass pass_;
+  Pass pass_;
   const int thread_;
   Looks looks_;
   AttentionProblem piece_;  // that runs, at this position of the sequence, and its block of rows
   int64_t position_ = 0;
   RowBlock block_;
+  std::vector<double> column_sums_;  // of a problem with an integral map (FusedRows)
 };
 
 void Check(const FloatAttentionCall& call) {
@@ -215,6 +230,7 @@ void Check(const FloatAttentionCall& call) {
   TARE_CHECK(call.problem.mask.shift == 0);  // of parts of the keys
   for (const AttentionSequence& s : call.sequences) {
     const int64_t end = s.EndRow();
+    TARE_CHECK(call.problem.integral == Integral::kNone || s.branches.empty());
     if (s.first_row < 0 || s.prefix < 1 || end > call.problem.q.tokens)
       Fail("attention sequence: got rows {} to {}, expected at least one, within {}", s.first_row, end,
            call.problem.q.tokens);

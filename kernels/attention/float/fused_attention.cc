@@ -14,7 +14,7 @@ namespace {
 // The caller's memory: K and V of all heads, and a scratch for each thread.
 struct Layout {
   Layout(const AttentionProblem& a_problem, ProductTypes types)
-      : problem((CheckWidths(a_problem), a_problem)),
+      : problem((CheckWidths(a_problem), CheckSoftmax("fused attention", a_problem), a_problem)),
         kernel(problem, types, problem.q.tokens, problem.k.tokens, FusedValues::kTiles),
         row_blocks(CeilDiv(problem.q.tokens, kernel.rows)) {}
 

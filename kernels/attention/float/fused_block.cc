@@ -26,12 +26,8 @@ struct FusedBlock : FusedRows {
   void Run() const {
     if (block.begin_tile == block.end_tile) return WriteZeros(problem, block);
     LoadLambda(problem, block, rows, scratch.lambda);
-    for (int map = 0; map < head.Maps(); ++map) {
-      LoadQueries(map);
-      Exponentials(map);
-      problem.weights == RowWeights::kSoftpick ? Pick(map) : Weigh(map);
-      if (looks.probs) ShowProbs(map);
-    }
+    for (int map = 0; map < head.Maps(); ++map) MakeMap(map);
+    if (problem.integral != Integral::kNone) Integrate();
     const bool shown = looks.difference && head.Differential();
     if (shown) {
       ForTiles([&](int64_t tile) { Subtract(tile); });
@@ -52,9 +48,28 @@ struct FusedBlock : FusedRows {
     }
   }
 
+  void Sum() const {
+    MakeMap(0);
+    ForTiles([&](int64_t tile) {
+      for (int i = 0; i < block.count * kTile; ++i)
+        column_sums[tile * kTile + i % kTile] += Tile(0, tile)[i / kTile * kernel.stride + i % kTile];
+    });
+  }
+
   template <typename Visit>
   void ForTiles(Visit visit) const {
     for (int64_t tile = block.begin_tile; tile < block.end_tile; ++tile) visit(tile);
+  }
+
+  void MakeMap(int map) const {
+    LoadQueries(map);
+    if (problem.weights == RowWeights::kThreshold) {
+      Threshold(map);
+    } else {
+      Exponentials(map);
+      problem.weights == RowWeights::kSoftpick ? Pick(map) : Weigh(map);
+    }
+    if (looks.probs || problem.integral != Integral::kNone) ShowProbs(map);
   }
 
   // A tile's values [rows][64], kernel.stride apart.
@@ -85,11 +100,18 @@ struct FusedBlock : FusedRows {
     looks.logits(Shown(map));
   }
 
-  void Exponentials(int map) const {
+  // use(tile, masked) with a tile's logits, and which of them are visible.
+  template <typename Use>
+  void ForLogits(int map, Use use) const {
     if (looks.logits) AllLogits(map);
     ForTiles([&](int64_t tile) {
       if (!looks.logits) TileLogits(map, tile);
-      const bool masked = MaskTile(problem, block, rows, tile, scratch.begin, scratch.end);
+      use(tile, MaskTile(problem, block, rows, tile, scratch.begin, scratch.end));
+    });
+  }
+
+  void Exponentials(int map) const {
+    ForLogits(map, [&](int64_t tile, bool masked) {
       FloatScores({.rows = rows,
                    .values = Tile(map, tile),
                    .stride = kernel.stride,
@@ -97,6 +119,24 @@ struct FusedBlock : FusedRows {
                    .end = masked ? scratch.end : nullptr,
                    .max = scratch.max + At(map, tile),
                    .exp_sums = scratch.exp_sums + At(map, tile)});
+    });
+  }
+
+  // Probabilities in place of logits; their weights are 1.
+  void Threshold(int map) const {
+    ForLogits(map, [&](int64_t tile, bool masked) {
+      for (int r = 0; r < block.count; ++r) {
+        const KeyRange keys = problem.Keys(block.first + r);
+        const double seen = static_cast<double>(std::max<int64_t>(1, keys.end - keys.begin));
+        const auto tau = static_cast<float>(problem.beta * std::sqrt(2 * std::log(seen) / problem.q.width));
+        float* const values = Tile(map, tile) + r * kernel.stride;
+        for (int i = 0; i < kTile; ++i) {
+          const bool visible = !masked || (scratch.begin[r] <= i && i < scratch.end[r]);
+          const float above = visible ? std::max(values[i] - tau, 0.0f) : 0.0f;
+          values[i] = above * above;
+        }
+      }
+      std::fill_n(scratch.max + At(map, tile), rows, 1.0f);
     });
   }
 
@@ -151,7 +191,23 @@ struct FusedBlock : FusedRows {
     });
     ShownRows shown = Shown(map);
     if (!problem.sinks.empty()) shown.sink_shares = scratch.max + At(map, block.end_tile);
-    looks.probs(shown);
+    if (looks.probs) looks.probs(shown);
+  }
+
+  // DINT: adds P1's rows to the sums, unless these are of all rows, and writes P2 - G in place of P2.
+  void Integrate() const {
+    const bool all = problem.integral == Integral::kAll;
+    for (int r = 0; r < block.count; ++r) {
+      const auto queries = static_cast<double>(all ? problem.q.tokens : block.first + r + 1);
+      ForTiles([&](int64_t tile) {
+        const int64_t row = r * kernel.stride;
+        for (int i = 0; i < kTile; ++i) {
+          double& sum = column_sums[tile * kTile + i];
+          if (!all) sum += Tile(0, tile)[row + i];
+          Tile(1, tile)[row + i] -= static_cast<float>(sum / queries);
+        }
+      });
+    }
   }
 
   // Writes the difference in place of map 1's exponentials.
@@ -275,5 +331,6 @@ FusedScratch FusedKernel::TakeScratch(Arena& arena) const {
 
 void RunFused(const FusedRows& rows) { FusedBlock{rows}.Run(); }
 void ShowFusedLogits(const FusedRows& rows) { FusedBlock{rows}.ShowLogits(); }
+void SumFused(const FusedRows& rows) { FusedBlock{rows}.Sum(); }
 
 }  // namespace tare

@@ -117,8 +117,10 @@ struct FusedRows {
   const PackedHead& packed;
   const FusedScratch& scratch;
   const Looks& looks;
+  double* column_sums = nullptr;  // [tiles][64] with an integral: of the first map's rows before these, or of all
 };
 void RunFused(const FusedRows& rows);
 void ShowFusedLogits(const FusedRows& rows);  // and no more
+void SumFused(const FusedRows& rows);         // adds the first map's rows to column_sums, and no more
 
 }  // namespace tare

@@ -277,6 +277,7 @@ TEST(CheckProblem, NamesWhatIsWrong) {
         f.problem.sinks = std::span(f.memory).first(2);
       },
       "attention with sinks or lse: got softpick, expected softmax");
+  message([](Fixture& f) { f.problem.beta = 1; }, "attention with softmax: got beta 1, expected none");
 }
 
 TEST(CountPairs, IsTheTriangle) {

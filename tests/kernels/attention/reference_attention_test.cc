@@ -7,80 +7,24 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 
-#include "quant/base/message.h"
+#include "tests/support/attention_module.h"
 #include "tests/support/whole_references.h"
 
 namespace tare::reference_attention_test {
 namespace {
 
-using Values = std::vector<double>;
-
-// A module file: tensors by name as double, and the constructor's arguments.
-struct Module {
-  std::map<std::string, Values> tensors;
-  std::map<std::string, std::string> arguments;
-
-  int Argument(const std::string& name, int otherwise) const {
-    return arguments.contains(name) ? std::stoi(arguments.at(name)) : otherwise;
-  }
-};
-
-Module ReadModule(const std::string& name) {
-  std::ifstream file(TARE_SOURCE_DIR "/tests/data/modules/" + name + ".safetensors", std::ios::binary);
-  std::stringstream stream;
-  stream << file.rdbuf();
-  const std::string bytes = stream.str();
-  uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), sizeof(length));
-  Module module;
-  const nlohmann::json header = nlohmann::json::parse(bytes.substr(8, length));
-  for (const auto& [key, value] : header.items()) {
-    if (key == "__metadata__") {
-      module.arguments = value.get<std::map<std::string, std::string>>();
-      continue;
-    }
-    const std::vector<uint64_t> offsets = value.at("data_offsets");
-    std::vector<float> data((offsets[1] - offsets[0]) / 4);
-    std::memcpy(data.data(), bytes.data() + 8 + length + offsets[0], data.size() * 4);
-    module.tensors[key] = Values(data.begin(), data.end());
-  }
-  return module;
-}
+using attention_module::ExpectNear;
+using attention_module::Module;
+using attention_module::Narrow;
+using attention_module::Project;
+using attention_module::ReadModule;
+using attention_module::Rotate;
+using attention_module::Values;
 
 constexpr int kBatch = 2;
 constexpr int kTokens = 33;
-
-// x [rows][in], w [out][in]
-Values Project(const Values& x, const Values& w, int in) {
-  const int rows = static_cast<int>(x.size()) / in, out = static_cast<int>(w.size()) / in;
-  Values y(rows * out);
-  for (int r = 0; r < rows; ++r)
-    for (int o = 0; o < out; ++o)
-      for (int i = 0; i < in; ++i) y[r * out + o] += x[r * in + i] * w[o * in + i];
-  return y;
-}
-
-// Pairs (2i, 2i+1) of each head of width d turn by t theta^(-2i/d).
-void Rotate(Values& x, int width, int d) {
-  for (int row = 0; row < static_cast<int>(x.size()) / width; ++row) {
-    for (int i = 0; i < width; i += 2) {
-      const double angle = row % kTokens * std::pow(10000.0, -static_cast<double>(i % d) / d);
-      double* pair = x.data() + row * width + i;
-      const double turned = pair[0] * std::cos(angle) - pair[1] * std::sin(angle);
-      pair[1] = pair[0] * std::sin(angle) + pair[1] * std::cos(angle);
-      pair[0] = turned;
-    }
-  }
-}
-
-std::vector<float> Narrow(const Values& x) { return {x.begin(), x.end()}; }
 
 // Attention over each sequence of the batch: [batch * tokens][heads * out width]
 Values Attend(const Values& q, const Values& k, const Values& v, int d, int v_width,
@@ -108,11 +52,6 @@ Values Attend(const Values& q, const Values& k, const Values& v, int d, int v_wi
   return out;
 }
 
-void ExpectNear(const Values& got, const Values& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5) << i;
-}
-
 double Dot(const Values& a, const Values& b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
@@ -126,8 +65,8 @@ void ExpectV1(const std::string& name) {
   const int d = embed / heads / 2;
   Values q = Project(m.tensors["x"], m.tensors["q_proj.weight"], embed);
   Values k = Project(m.tensors["x"], m.tensors["k_proj.weight"], embed);
-  Rotate(q, 2 * heads * d, d);
-  Rotate(k, 2 * kv * d, d);
+  Rotate(q, kTokens, 2 * heads * d, d);
+  Rotate(k, kTokens, 2 * kv * d, d);
   const double init = 0.8 - 0.6 * std::exp(-0.3 * m.Argument("depth", 0));
   const double lambda = std::exp(Dot(m.tensors["lambda_q1"], m.tensors["lambda_k1"])) -
                         std::exp(Dot(m.tensors["lambda_q2"], m.tensors["lambda_k2"])) + init;
@@ -152,8 +91,8 @@ TEST(ReferenceAttention, V2LambdaOfTokenAndHead) {
   const int d = m.Argument("head_dim", 0);
   Values q = Project(m.tensors["x"], m.tensors["q_proj.weight"], embed);
   Values k = Project(m.tensors["x"], m.tensors["k_proj.weight"], embed);
-  Rotate(q, 2 * heads * d, d);
-  Rotate(k, kv * d, d);
+  Rotate(q, kTokens, 2 * heads * d, d);
+  Rotate(k, kTokens, kv * d, d);
   Values lambda = Project(m.tensors["x"], m.tensors["lambda_proj.weight"], embed);
   for (double& x : lambda) x = 1 / (1 + std::exp(-x));
   const Values out = Attend(q, k, Project(m.tensors["x"], m.tensors["v_proj.weight"], embed), d, d, V2Heads(heads, kv),

@@ -81,6 +81,8 @@ void ExpectReference(const Data& data, const Table& t, int64_t prefix_row, int64
                      .mask = data.call.problem.mask,
                      .scale = data.call.problem.scale,
                      .weights = data.call.problem.weights,
+                     .integral = data.call.problem.integral,
+                     .beta = data.call.problem.beta,
                      .out = DenseHeads(out.data(), count, static_cast<int>(t.heads.size()), t.slices * d)};
   ReferenceAttention(p);
   for (int64_t i = 0; i < count; ++i) {
@@ -123,6 +125,25 @@ TEST(FloatAttentionTest, Softpick) {
       data.call.problem.weights = RowWeights::kSoftpick;
       FloatAttention(data.call);
       ExpectReference(data, t, 0, 0, 0, T, 8);
+    }
+  }
+}
+
+// A threshold's entries are squares of numbers below 4.5^2 d scale, here of both signs, beside softmax's below 1.
+TEST(FloatAttentionTest, ThresholdAndIntegrals) {
+  for (const Table& t : Tables()) {
+    for (const Variant& variant : std::span(kVariants).subspan(2)) {
+      for (const int64_t T : {1, 15, 64, 65, 130}) {
+        SCOPED_TRACE(testing::Message() << t.name << " " << variant.name << " T " << T);
+        Data data(t, T, 8, 5);
+        if (variant.integral != Integral::kNone && !t.heads.front().Differential()) continue;
+        const AttentionSequence sequence{.prefix = T};
+        data.call.sequences = {&sequence, 1};
+        data.call.problem.weights = variant.weights, data.call.problem.integral = variant.integral;
+        if (variant.weights == RowWeights::kThreshold) data.call.problem.scale /= 16, data.call.problem.beta = 0.1f;
+        FloatAttention(data.call);
+        ExpectReference(data, t, 0, 0, 0, T, 8);
+      }
     }
   }
 }
