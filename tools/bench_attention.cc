@@ -57,6 +57,7 @@ void AddCaptured(const BenchAttentionArguments& o, std::vector<AttentionCase>& c
     const int64_t tokens = read.sequences().front().prefix;
     const auto layer = std::make_shared<CapturedLayer>(std::move(read));
     const AttentionProblem& p = layer->problem();
+    CheckSoftmax(layer->where(), p);
     AttentionCase c = o.all;
     c.captured = {layer, &p};
     c.family = input.layout.attention().heads, c.mask = NameOf(p.mask), c.data = layer->where();

@@ -36,14 +36,16 @@ HeadsView<float> Copy(const FloatHeads<const float>& from, AlignedBuffer<float>&
 }  // namespace
 
 std::vector<OutputHead> HeadsNamed(std::string_view family, int q_heads, int k_heads, int v_heads) {
-  if (family != "standard" && family != "v1" && family != "v2" && family != "diffllama")
-    Fail("heads: got '{}', expected standard, v1, v2, diffllama or a table of heads", family);
-  const int of_k = family == "v1" ? 2 : 1;  // k heads of a v head
+  constexpr std::string_view kNames[] = {"standard", "v1", "v2", "diffllama", "halves"};
+  if (!std::ranges::contains(kNames, family))
+    Fail("heads: got '{}', expected {} or a table of heads", family, Listed(kNames, ", "));
+  const int of_k = family == "v1" || family == "halves" ? 2 : 1;  // k heads of a v head
   if (v_heads * of_k != k_heads)
     Fail("heads '{}': got {} heads of k and {} of v, expected {} of k for each of v", family, k_heads, v_heads, of_k);
   if (family == "standard") return StandardHeads(q_heads, k_heads);
   if (q_heads % 2 != 0) Fail("heads '{}': got {} heads of q, expected pairs of maps", family, q_heads);
   if (family == "diffllama") return DiffLlamaHeads(q_heads, k_heads);
+  if (family == "halves") return HalvesHeads(q_heads / 2, v_heads);
   return family == "v1" ? V1Heads(q_heads / 2, v_heads) : V2Heads(q_heads / 2, k_heads);
 }
 
@@ -53,6 +55,7 @@ ModelSites AttentionSites(const AttentionProblem& problem, const std::vector<int
                    .layers = layers.back() + 1,
                    .head_dim = problem.q.width,
                    .maps = differential ? 2 : 1,
+                   .row_weights = problem.weights,
                    .no_prerotary = "captured keys, which have their rotary positions"};
   for (const SiteInfo& info : kSites) sites.layers_of[info.site] = {};
   for (const Site site : kShown) {

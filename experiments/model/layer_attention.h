@@ -18,7 +18,7 @@
 
 namespace tare {
 
-// By name: "standard", "v1", "v2" or "diffllama", for these numbers of heads. Throws Error, starting with "heads".
+// Named "standard", "v1", "v2", "halves" or "diffllama", for these numbers of heads. Throws Error that starts so.
 std::vector<OutputHead> HeadsNamed(std::string_view family, int q_heads, int k_heads, int v_heads);
 
 // The sites that attention with these heads has in the layers, which ascend: q, k, v, attn_logits, probs, head_out,

@@ -69,7 +69,7 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
                    .gated_ffn = std::ranges::contains(FamilyOf(config).linear, Site::kGateProjW, &LinearPlace::weight),
                    .tied_head = config.tied_embeddings,
                    .sinks = config.sinks,
-                   .softpick = config.row_weights == RowWeights::kSoftpick,
+                   .row_weights = config.row_weights,
                    .no_prerotary = WithoutRotary(config),
                    .experts = config.experts,
                    .decodes = config.projection == 0 && !config.pools};

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention/heads.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/format/format.h"
 #include "quant/observe/statistics_set.h"
@@ -42,7 +43,7 @@ struct ModelSites {
   bool gated_ffn = true;          // has a gate_proj beside up_proj
   bool tied_head = false;         // the head's weight is the embedding
   bool sinks = false;             // heads have learned sinks
-  bool softpick = false;          // rows of maps do not sum to 1, and change with a constant added to their logits
+  RowWeights row_weights{};       // but for softmax rows do not sum to 1, and change with a constant in their logits
   std::string no_prerotary = {};  // why keys cannot be taken before rotary positions; empty: they can
   int experts = 0;                // of each layer; 0: one feed-forward, without a router
   bool decodes = false;           // runs token by token, over caches

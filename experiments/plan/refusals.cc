@@ -112,7 +112,7 @@ bool IsOfSomeChosenExperts(const Rule& rule, const ModelSites&) {
 }
 bool HasNoKernel(const Rule& rule, const ModelSites&) { return !std::ranges::all_of(rule.sites, HasKernel); }
 bool HasLearnedSinks(const Rule&, const ModelSites& model) { return model.sinks; }
-bool IsOfSoftpick(const Rule&, const ModelSites& model) { return model.softpick; }
+bool IsUnsummed(const Rule&, const ModelSites& model) { return model.row_weights != RowWeights::kSoftmax; }
 bool HasNoRotary(const Rule&, const ModelSites& model) { return !model.no_prerotary.empty(); }
 bool HasTiedHead(const Rule&, const ModelSites& model) { return model.tied_head; }
 
@@ -127,14 +127,14 @@ constexpr Refusal kRefusals[] = {
     Row(Use::kAny, {kPrerotary, Not<kOfCaches>, HasNoRotary}, "+prerotary", "none for {why}", "it without +prerotary"),
     Row(Use::kAny, {kSink, HasLearnedSinks}, "+sink", "none, as heads of this {family} model have learned sinks",
         "it without +sink"),
-    Row(Use::kAny, {kSink, IsOfSoftpick}, "+sink", "none, as softpick has no sum of exponentials to add it to",
+    Row(Use::kAny, {kSink, IsUnsummed}, "+sink", "none, as {weights} has no sum of exponentials to add it to",
         "it without +sink"),
-    Row(Use::kAny, {kMaxShift, IsOfSoftpick}, "+maxshift", "none, as a constant added to logits changes softpick",
+    Row(Use::kAny, {kMaxShift, IsUnsummed}, "+maxshift", "none, as a constant added to logits changes {weights}",
         "it without +maxshift"),
-    Row(Use::kAny, {RoundsSoftmax, IsOfSoftpick}, "{options}", "none, as softpick is no softmax",
+    Row(Use::kAny, {RoundsSoftmax, IsUnsummed}, "{options}", "none, as {weights} is no softmax",
         "it without +diff, +exp, +rescale and +sum"),
-    Row(Use::kAny, {Of<Site::kProbs>, Not<kUnnormalized>, IsOfSoftpick}, "maps divided by the sums of their rows",
-        "+unnormalized, as softpick's rows do not sum to 1", "it with +unnormalized"),
+    Row(Use::kAny, {Of<Site::kProbs>, Not<kUnnormalized>, IsUnsummed}, "maps divided by the sums of their rows",
+        "+unnormalized, as {weights}'s rows do not sum to 1", "it with +unnormalized"),
     Row(Use::kAny, {RoundsSoftmax, HasLearnedSinks}, "{options}", "none, as learned sinks belong to the sum",
         "it without +diff, +exp, +rescale and +sum"),
     Row(Use::kAny, {RoundsSums, Rounds, Not<kUnnormalized>}, "+sum with maps divided by the sums of their codes",
@@ -199,8 +199,8 @@ constexpr Refusal kRefusals[] = {
 
     Row(Use::kExecuted, {RoundsSoftmax}, "{options}", "a softmax in f32", kSimulate),
     Row(Use::kExecuted, {kSink}, "+sink", "no sink, which integer kernels do not support", kSimulate),
-    Row(Use::kExecuted, {IsOfSoftpick, Rounds, Of<Site::kQ, Site::kK, Site::kV, Site::kAttnLogits, Site::kProbs>},
-        "softpick", "softmax, which integer kernels compute", kSimulate),
+    Row(Use::kExecuted, {IsUnsummed, Rounds, Of<Site::kQ, Site::kK, Site::kV, Site::kAttnLogits, Site::kProbs>},
+        "{weights}", "softmax, which integer kernels compute", kSimulate),
     Row(Use::kExecuted, {kSmooth, HasLearnedSinks, Not<Of<Site::kQ>>}, "+smooth",
         "none, as rows of heads with learned sinks do not sum to 1", kSimulate),
     Row(Use::kExecuted, {Rounds, HasNoIntegers, IsOfAttention}, "{format}", "integers, as integer kernels need",
@@ -238,6 +238,7 @@ constexpr std::pair<std::string_view, Word> kWords[] = {
     {"{block64}", [](const Rule& rule, const ModelSites&) { return Name(Granularity{rule.granularity.kind, kTile}); }},
     {"{n}", [](const Rule& rule, const ModelSites&) { return Formatted("{}", rule.granularity.n); }},
     {"{family}", [](const Rule&, const ModelSites& model) { return model.family; }},
+    {"{weights}", [](const Rule&, const ModelSites& model) { return std::string(VariantName(model.row_weights)); }},
     {"{why}", [](const Rule&, const ModelSites& model) { return model.no_prerotary; }},
 };
 

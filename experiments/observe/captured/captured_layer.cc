@@ -46,13 +46,16 @@ CapturedLayer::CapturedLayer(const CapturedFile& file, const CapturedLayout& lay
     : layer_(layer), where_(Formatted("{}: layer {}", file.file->path().string(), layer)) {
   const CapturedAttention& how = layout.attention();
   problem_ = {.q = Take(file, Site::kQ), .k = Take(file, Site::kK), .v = Take(file, Site::kV), .mask = how.mask};
+  problem_.weights = how.variant.weights, problem_.integral = how.variant.integral, problem_.beta = how.beta;
   try {
     problem_.heads = table_ = HeadsNamed(how.heads, problem_.q.heads, problem_.k.heads, problem_.v.heads);
   } catch (const Error& error) {
-    Fail("{}: {}; try --axes with {{\"attention\": {{\"heads\": \"v1\"}}}}, diffllama or v2", where_, error.what());
+    Fail("{}: {}; try --axes with {{\"attention\": {{\"heads\": \"v1\"}}}}, v2, halves or diffllama", where_,
+         error.what());
   }
   CheckMaps(layout);
-  problem_.scale = how.scale.value_or(1.0f / std::sqrt(static_cast<float>(problem_.q.width)));
+  const float usual = 1.0f / std::sqrt(static_cast<float>(problem_.q.width));
+  problem_.scale = how.scale.value_or(problem_.weights == RowWeights::kThreshold ? 1.0f : usual);
   SetLambda(file, how);
   const int width = table_.front().VSlices() * problem_.v.width;
   out_.resize(static_cast<size_t>(problem_.q.tokens * width) * table_.size());

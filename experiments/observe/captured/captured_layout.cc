@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "quant/base/find_in.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
 
@@ -90,13 +91,19 @@ CapturedAttention ReadAttention(const nlohmann::json& json, const std::string& w
       attention.heads = TextOf(value, here);
     } else if ((key == "lambda" || key == "scale") && value.is_number()) {
       (key == "lambda" ? attention.lambda : attention.scale) = value.get<float>();
+    } else if (key == "beta" && value.is_number()) {
+      attention.beta = value.get<float>();
+    } else if (const Variant* const variant = FindIn(kVariants, word, &Variant::name); key == "variant" && variant) {
+      attention.variant = *variant;
     } else if (key == "window" && value.is_number_unsigned() && value > 0) {
       attention.mask = {Mask::Kind::kWindow, value.get<int64_t>()};
     } else if (key == "mask" && (word == "none" || word == "causal") && !json.contains("window")) {
       attention.mask.kind = word == "none" ? Mask::Kind::kFull : Mask::Kind::kCausal;
     } else {
-      Fail("{}: got {}, expected heads, numbers as lambda and scale, and a window from 1 or the mask causal or none",
-           here, JsonText(value));
+      Fail(
+          "{}: got {}, expected heads, numbers as lambda, scale and beta, a window from 1 or the mask causal or none, "
+          "and as variant {}",
+          here, JsonText(value), Listed(kVariants, ", ", &Variant::name));
     }
   }
   return attention;

@@ -47,7 +47,8 @@ namespace tare {
 //          1, 2, ...) or halves (1, 1, .., 2, 2, ..). Default: none
 //
 // "attention" says how q, k and v meet, for plans on them: {"heads": "diffllama", "lambda": 0.8, "mask": "none"}; also
-// "scale": 0.125, and in place of a mask "window": 128, which is causal.
+// "scale": 0.125, in place of a mask "window": 128, which is causal, and "variant": a name of kVariants, of which
+// threshold needs "beta": 0.6.
 
 enum class MapsOfHeads { kNone, kInterleaved, kHalves };
 
@@ -75,7 +76,9 @@ struct CapturedAttention {
   std::string heads = "standard";  // HeadsNamed (kernels/attention/heads.h)
   std::optional<float> lambda;     // empty: arrays lambda.LAYER [B,H,T,1], if any
   Mask mask;                       // causal, also with a window, or full
-  std::optional<float> scale;      // of the logits; empty: 1 / sqrt(width)
+  std::optional<float> scale;      // of the logits; empty: 1 / sqrt(width), of a threshold 1
+  Variant variant = kVariants[0];
+  float beta = 0;  // of a threshold
 };
 
 class CapturedLayout {

@@ -189,7 +189,8 @@ void CheckHead(const HeadPicture& picture, int heads) {
 }
 
 void CheckPlaces(std::span<const HeadPicture> heads, const ModelSites& sites) {
-  if (sites.softpick) Fail("errors of maps: got a model with softpick, expected softmax, of which the formulas are");
+  if (sites.row_weights != RowWeights::kSoftmax)
+    Fail("errors of maps: got {}, expected softmax, of which the formulas are", VariantName(sites.row_weights));
   for (const HeadPicture& picture : heads) {
     if (picture.layer >= sites.layers || !sites.HasIn(Site::kProbs, picture.layer))
       Fail("--heads: got layer {}, expected one with attention, up to {}", picture.layer, sites.layers - 1);
@@ -282,6 +283,7 @@ LayerMapErrors MeasureMapErrors(const CapturedInput& input, const Plan& plan, co
   LayerMapErrors layers;
   std::optional<SimulatedAttention> exact, planned;
   ForCapturedLayers(input, progress, [&](CapturedLayer& attention, const std::vector<int>& all) {
+    CheckSoftmax("errors of maps", attention.problem());
     if (!planned) {
       const ModelSites sites = AttentionSites(attention.problem(), all);
       CheckPlaces(heads, sites);

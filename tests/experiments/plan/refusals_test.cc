@@ -63,7 +63,7 @@ std::vector<std::string> BaseRules(Site site) {
 // A row that no rule reaches has traits that exclude each other, or stands behind another that refuses all it would.
 TEST(Refusals, EveryRowRefusesSomeRuleFirst) {
   const ModelSites plain, special{.family = "toy", .tied_head = true, .sinks = true, .no_prerotary = "keys without"},
-      softpick{.family = "toy", .softpick = true};
+      softpick{.family = "toy", .row_weights = RowWeights::kSoftpick};
   std::set<const Refusal*> reached;
   const auto see = [&](const std::string& text) {
     const std::optional<Rule> rule = RuleIn(text);

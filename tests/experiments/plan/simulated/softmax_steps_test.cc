@@ -280,8 +280,9 @@ TEST(SoftmaxSteps, InPlans) {
                 ThrowsMessage<Error>(HasSubstr("got +sum with maps divided by the sums of their codes, expected "
                                                "+unnormalized")));
   }
-  for (const auto& [model, says] : {std::pair{ModelSites{.family = "toy", .softpick = true}, "softpick is no softmax"},
-                                    {ModelSites{.family = "toy", .sinks = true}, "learned sinks belong to the sum"}})
+  for (const auto& [model, says] :
+       {std::pair{ModelSites{.family = "toy", .row_weights = RowWeights::kSoftpick}, "softpick is no softmax"},
+        {ModelSites{.family = "toy", .sinks = true}, "learned sinks belong to the sum"}})
     EXPECT_THAT(Call([&] { CheckUse(Plan::Parse("probs=f32+diff.f16").rules().front(), Use::kAny, model); }),
                 ThrowsMessage<Error>(HasSubstr(says)));
 }
