@@ -12,7 +12,7 @@ namespace tare {
 namespace {
 
 struct ConvertArguments {
-  std::string model, to, type = "F16", stats, out, json;
+  std::string model, to, type = "F16", stats, dex, out, json;
   MachineOptions machine;
 };
 
@@ -72,21 +72,22 @@ void RunToImatrix(const ConvertArguments& options) {
 }
 
 void RunToFolder(const ConvertArguments& options) {
-  std::vector<Output> outputs = NewFilesIn({options.model}, options.out, ExportedFiles());
+  std::vector<Output> outputs = NewFilesIn({options.model, options.dex}, options.out, ExportedFiles());
   outputs.push_back({options.json, JsonWith("tare.convert/")});
   const std::vector<AtomicFile> claims = ClaimFiles({}, outputs);
   options.machine.Apply();
   const std::filesystem::path folder = WithoutSlash(options.out);
   AtomicFolder made(folder);
   const std::string from = LoadConfig(options.model).family;
-  const ConvertSummary s = ConvertLayout(options.model, options.to, made.path(), ProgressLine("convert").Callback());
+  const ConvertSummary s =
+      ConvertLayout(options.model, options.to, made.path(), ProgressLine("convert").Callback(), options.dex);
   made.Commit();
   if (PrintsTables(options.json)) {
     PrintLine("{}: {} as {}, {}, {}", options.out, from, options.to, Counted(s.tensors, "tensor"), SizeText(s.bytes));
     if (s.doubled > 0)
       PrintLine("  {} with rows reordered, {} doubled: two equal maps for each head, lambda 1/2", s.moved, s.doubled);
     else
-      PrintLine("  {} with rows reordered, {} multiplied by a head norm, in F32", s.moved, s.folded);
+      PrintLine("  {} with rows reordered, {} with a head norm or DEX taken in, in F32", s.moved, s.folded);
   }
   WriteJson(options.json, {{"schema", "tare.convert/1"},
                            {"out", options.out},
@@ -103,6 +104,7 @@ void Run(const CLI::App& command, ConvertArguments& options) {
   RequireEffect(command, to_gguf, {"--type"}, "--to gguf");
   const bool to_imatrix = options.to == "imatrix";
   RequireEffect(command, to_imatrix, {"--stats"}, "--to imatrix");
+  RequireEffect(command, !to_gguf && !to_imatrix, {"--dex"}, "--to FAMILY");
   to_gguf ? RunToGguf(options) : to_imatrix ? RunToImatrix(options) : RunToFolder(options);
 }
 
@@ -118,6 +120,7 @@ void AddConvert(CLI::App& app) {
   Add(command, "--type TYPE", options.type, "of a GGUF file's matrices: " + Listed(gguf::TypesWritten(), ", "))
       ->check(OneOf(Listed(gguf::TypesWritten(), "|")));
   Add(command, "--stats FILE", options.stats, "with --to imatrix: MODEL's (tare stats --out); OUT.dat: binary layout");
+  Add(command, "--dex FILE", options.dex, "DEX's tensors of MODEL, which o_proj takes in: --to MODEL's family");
   Add(command, "--out DIR", options.out, "folder to create; with --to gguf or imatrix, file to write")->required();
   AddJson(command, options.json);
   options.machine.AddThreadsTo(command);

@@ -11,12 +11,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "experiments/arrays/array_file.h"
 #include "experiments/model/linear/weights.h"
 #include "experiments/passes/progress.h"
 #include "quant/base/aligned.h"
@@ -74,17 +76,28 @@ std::optional<QuantizedMatrixBuffer> JoinedMatrix(std::span<const QuantizedMatri
 //   subln    multiplies a head norm's weight into the columns of o_proj, in f32; the target's own, if any, is ones
 //   double   a Llama-like model to diff_v2: a head's two maps are its one map, lambda_proj is 0, so lambda is 1/2, and
 //            o_proj is doubled: 2 W (a - a / 2) = W a in every type, as these factors are powers of two
+//   dex      takes a DEX into o_proj, in f32
 //
 // All tensors except o_proj keep their bits. A bias that only the target has is 0.
 struct ConvertSummary {
-  int tensors = 0, moved = 0, folded = 0;  // moved: with reordered rows; folded: o_proj times a head norm's weight
+  int tensors = 0, moved = 0, folded = 0;  // moved: with reordered rows; folded: o_proj with a head norm or DEX
   int doubled = 0;                         // o_proj times 2
   int64_t bytes = 0;
 };
 
+// DEX (arXiv 2505.16333; AllenHaoHuang/Megatron-LM, dex.py): chosen heads of a standard model subtract a projection of
+// their output o. Nothing is between them and o_proj, so that it becomes a part of o_proj's columns of a head:
+//
+//   o' = o - lambda o W_D        W_o' = W_o (I - lambda W_D)^T
+using Folding = std::function<void(std::vector<float>& o_proj)>;  // [E, H d], sums in double
+// A layer's, from arrays model.layers.{}.self_attn.dex.{weight [d, d], lambda_learn [], head_mask [H]}; after annealing
+// lambda is lambda_learn. Throws Error where one is missing or another, and for two maps, or a gate, of a head.
+Folding DexOf(const ArrayFile& file, const ModelConfig& config, int layer);
+
 // Creates the folder and writes config.json, model.safetensors and the tokenizer's files; makes a tensor when the file
 // comes to it. Throws Error, with the reason, if the family named `to` cannot express what the model computes.
 ConvertSummary ConvertLayout(const std::filesystem::path& model, const std::string& to,
-                             const std::filesystem::path& folder, const Progress& progress = {});
+                             const std::filesystem::path& folder, const Progress& progress = {},
+                             const std::filesystem::path& dex = {});
 
 }  // namespace tare

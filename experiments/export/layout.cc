@@ -170,8 +170,8 @@ int ChannelIn(Layout from, Layout to, int i, int d) {
 
 class Writer {
  public:
-  Writer(const Model& model, const ModelConfig& to, const std::string& where)
-      : files_(model.files()), from_(model.config()), to_(to), where_(where) {
+  Writer(const Model& model, const ModelConfig& to, const std::string& where, const ArrayFile* dex)
+      : files_(model.files()), from_(model.config()), to_(to), where_(where), dex_(dex) {
     const int d = from_.head_dim;
     const auto rows = [&](Site site, bool turns) {
       std::vector<int64_t> order;
@@ -282,15 +282,18 @@ class Writer {
           std::memcpy(made.data() + row * width, tensor.bytes.data() + static_cast<size_t>(rows[row]) * width, width);
       });
     }
-    const bool folds = HasHeadNormWeight(from_) && !HasHeadNormWeight(to_);
-    if (weight != Site::kOProjW || kind.shape.size() != 2 || !(folds || Doubles(from_, to_)))
+    const bool doubles = Doubles(from_, to_),
+               folds = dex_ != nullptr || (HasHeadNormWeight(from_) && !HasHeadNormWeight(to_));
+    if (weight != Site::kOProjW || kind.shape.size() != 2 || !(folds || doubles))
       return Add(name, as, std::move(kind), {});
-    ++(folds ? summary_.folded : summary_.doubled);
-    const std::string norm = folds ? LayerTensor(from_, layer, kHeadNorm) : "";
+    summary_.folded += folds, summary_.doubled += doubles;
+    const Folding dex = dex_ == nullptr ? Folding() : DexOf(*dex_, from_, layer);
+    const std::string norm = folds && !dex ? LayerTensor(from_, layer, kHeadNorm) : "";
     if (folds) kind.dtype = DType::kF32;
-    Add(name, as, kind, [this, norm, dtype = kind.dtype](const TensorView& tensor, Bytes& made) {
-      const std::vector<float> factors = norm.empty() ? std::vector{2.0f} : FloatsOf(*files_.Find(norm));
+    Add(name, as, kind, [this, norm, dex, doubles, dtype = kind.dtype](const TensorView& tensor, Bytes& made) {
+      const auto factors = norm.empty() ? std::vector{doubles ? 2.0f : 1.0f} : FloatsOf(*files_.Find(norm));
       std::vector<float> values = FloatsOf(tensor);
+      if (dex) dex(values);
       const auto in = static_cast<size_t>(tensor.shape.back());  // [E, heads 2d]: factors of a head's channels repeat
       for (size_t i = 0; i < values.size(); ++i) values[i] *= factors[i % in % factors.size()];
       const auto put = [&made](std::span<const std::byte> bytes) { made.assign(bytes.begin(), bytes.end()); };
@@ -300,8 +303,9 @@ class Writer {
       } else if (const auto halves = Halves(values, dtype)) {
         return put(std::as_bytes(halves->span()));
       }
+      const std::string by = dex ? "DEX" : norm.empty() ? "2" : norm;
       Fail("{}: to {}: tensor '{}': got values whose product with {} {} cannot hold, expected smaller ones", where_,
-           to_.family, tensor.name, norm.empty() ? "2" : norm, Name(dtype));
+           to_.family, tensor.name, by, Name(dtype));
     });
   }
 
@@ -322,6 +326,7 @@ class Writer {
   const Checkpoint& files_;
   const ModelConfig &from_, &to_;
   const std::string where_;
+  const ArrayFile* const dex_;                   // or null
   std::map<Site, std::vector<int64_t>> orders_;  // stored row of each row
   std::vector<MadeTensor> made_;
   std::optional<WrittenTensor> written_;  // the source of the tensor that is being made
@@ -331,7 +336,8 @@ class Writer {
 }  // namespace
 
 ConvertSummary ConvertLayout(const std::filesystem::path& path, const std::string& to,
-                             const std::filesystem::path& folder, const Progress& progress) {
+                             const std::filesystem::path& folder, const Progress& progress,
+                             const std::filesystem::path& dex) {
   const std::span<const LinearPlace> linear = FamilyNamed(to, "--to").linear;
   // Whole, of the shapes that config.json says, and finite, or refused.
   const Model model(path, Math::kF32, {.converted = 0});
@@ -346,7 +352,8 @@ ConvertSummary ConvertLayout(const std::filesystem::path& path, const std::strin
   const std::string where = path.string(), text = TargetConfig(path, model.config(), to);
   const ModelConfig target = ParseConfig(text, where + ": to " + to);
   CheckSays(model, target, where);
-  Writer writer(model, target, where);
+  const std::unique_ptr<ArrayFile> of_dex = dex.empty() ? nullptr : ArrayFile::Open(dex);
+  Writer writer(model, target, where, of_dex.get());
   writer.AddAll();
   std::filesystem::create_directory(folder);
   const ConvertSummary summary = writer.Write(folder / "model.safetensors", progress);

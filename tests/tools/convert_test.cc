@@ -95,6 +95,7 @@ TEST(ConvertCommand, ToGgufWritesOneFile) {
   EXPECT_EQ(usage.exit_code, 2);
   EXPECT_THAT(usage.err, HasSubstr("--type: has no effect without --to gguf"));
   EXPECT_EQ(CallTare({"convert", pair, "--to", "gguf", "--type", "Q2_K", "--out", folder / "n"}).exit_code, 2);
+  EXPECT_EQ(CallTare({"convert", pair, "--to", "gguf", "--dex", "d.safetensors", "--out", folder / "n"}).exit_code, 2);
   const Outcome own = CallTare({"convert", folder / "m.gguf", "--to", "gguf", "--out", folder / "m.gguf"});
   EXPECT_EQ(own.exit_code, 1);
   EXPECT_THAT(own.err, HasSubstr("is both an input and an output"));
