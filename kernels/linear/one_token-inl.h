@@ -170,14 +170,14 @@ void OneToken::Load(const float* x) {
 }
 
 // All of x is its low plane: the high one, which nothing else wrote, is 0.
-void OneToken::LoadCodes(const uint8_t* x, float scale, int64_t group) {
-  block_ = group;
+void OneToken::LoadCodes(const uint8_t* x, float scale, const float* steps, int64_t of_step, int64_t part) {
+  block_ = part;
   scale_ = scale;
-  blocks_.resize(static_cast<size_t>(padded_ / group));
-  for (int64_t begin = 0; begin < padded_; begin += group) {
+  blocks_.resize(static_cast<size_t>(padded_ / part));
+  for (int64_t begin = 0; begin < padded_; begin += part) {
     int32_t sum = 0;
-    for (int64_t i = begin; i < begin + group; ++i) sum += low_[i] = static_cast<int8_t>(x[i] - 128);
-    blocks_[begin / group] = {.scale = 1, .low_sum = sum};
+    for (int64_t i = begin; i < begin + part; ++i) sum += low_[i] = static_cast<int8_t>(x[i] - 128);
+    blocks_[begin / part] = {.scale = steps == nullptr ? 1 : steps[begin / of_step], .low_sum = sum};
   }
 }
 

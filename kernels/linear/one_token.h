@@ -33,9 +33,9 @@ class OneToken {
 
   // x [in]. Throws Error, naming the index, if a value is not finite.
   void Load(const float* x);
-  // x [in, padded to 16 with 128] as codes + 128, times scale, for weights of which `group` inputs share a scale: y is
-  // QuantizedLinear's.
-  void LoadCodes(const uint8_t* x, float scale, int64_t group);
+  // x [in, padded to 16 with 128] as codes + 128, times scale, and times the step of its block of `of_step` inputs,
+  // unless steps is null. `part` inputs share the scales of x and of the weights: y is QuantizedLinear's.
+  void LoadCodes(const uint8_t* x, float scale, const float* steps, int64_t of_step, int64_t part);
 
   // Inputs that share a scale with these weights: 64, 32 or 16, a divisor of their groups (one group per row fits any).
   static int64_t BlockOf(const PackedMatrix& weight);

@@ -195,9 +195,9 @@ const int8_t* PackedMatrix::Unpacked(int64_t panel, int8_t* scratch) const {
   return scratch;
 }
 
-void PackedMatrix::SumCodes(const int8_t* unpacked, int32_t* sums) const {
-  for (int64_t g = 0; g < groups_; ++g)
-    TARE_CHOSEN(packed_matrix::SumGroup)(unpacked + g * GroupInputs() * kPanel, GroupInputs(), sums + g * kPanel);
+void PackedMatrix::SumCodes(const int8_t* unpacked, int64_t part, int32_t* sums) const {
+  for (int64_t begin = 0; begin < PaddedIn(); begin += part, sums += kPanel)
+    TARE_CHOSEN(packed_matrix::SumGroup)(unpacked + begin * kPanel, part, sums);
 }
 
 }  // namespace tare

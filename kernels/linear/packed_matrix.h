@@ -64,10 +64,10 @@ class PackedMatrix {
   // A panel as signed bytes, [PaddedIn() / 4][64][4]. If it is stored so, returns its place and leaves scratch alone,
   // which begins at a multiple of 64 bytes (AlignedBuffer).
   const int8_t* Unpacked(int64_t panel, int8_t* scratch) const;
-  // The sums of such a panel's codes over each group, [Groups()][64] on a boundary of 64 bytes. They are not stored: in
-  // groups of 32 they would take as much memory as the scales, and making them reads the panel once more, which then
-  // meets up to 512 rows.
-  void SumCodes(const int8_t* unpacked, int32_t* sums) const;
+  // The sums of such a panel's codes over each `part` inputs, a divisor of GroupInputs(): [PaddedIn() / part][64] on a
+  // boundary of 64 bytes. They are not stored: in groups of 32 they would take as much memory as the scales, and making
+  // them reads the panel once more, which then meets up to 512 rows.
+  void SumCodes(const int8_t* unpacked, int64_t part, int32_t* sums) const;
 
  private:
   void PackPanel(const QuantizedMatrix& matrix, float step, int64_t panel);

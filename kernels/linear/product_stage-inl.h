@@ -6,7 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/elementwise/rows.h"
+#include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/integers.h"
+#include "quant/base/message.h"
 #include "quant/format/round.h"
 
 #include "kernels/elementwise/lanes-inl.h"
@@ -46,8 +49,8 @@ float TokenCodes(const float* x, int64_t n, Format format, std::optional<float> 
   return scale.scale;
 }
 
-template <bool kOffsets>
-HWY_INLINE void AddTo(const int32_t* sums, const GroupWeights& w, const InputSums& x, int64_t rows, bool first,
+template <bool kOffsets, bool kSteps>
+HWY_INLINE void AddTo(const int32_t* sums, const GroupWeights& w, const PartInputs& x, int64_t rows, bool first,
                       float* total) {
   const DF d;
   const DI di;
@@ -57,16 +60,19 @@ HWY_INLINE void AddTo(const int32_t* sums, const GroupWeights& w, const InputSum
     const auto offset = kOffsets ? hn::LoadU(d, w.offsets + n) : hn::Zero(d);
     for (int64_t r = 0, i = n; r < rows; ++r, i += kColumns) {
       const auto sum = hn::ConvertTo(d, hn::Sub(hn::Load(di, sums + i), raised));
-      auto value = first ? hn::Mul(sum, scale) : hn::MulAdd(sum, scale, hn::Load(d, total + i));
+      const auto by = kSteps ? hn::Mul(scale, hn::Set(d, x.steps[r * x.step_stride])) : scale;
+      auto value = first ? hn::Mul(sum, by) : hn::MulAdd(sum, by, hn::Load(d, total + i));
       if constexpr (kOffsets) value = hn::MulAdd(hn::Set(d, x.sums[r * x.stride]), offset, value);
       hn::Store(value, d, total + i);
     }
   }
 }
 
-void Group(const int32_t* sums, const GroupWeights& w, const InputSums& x, int64_t rows, bool first, float* total) {
-  if (w.offsets == nullptr) return AddTo<false>(sums, w, x, rows, first, total);
-  AddTo<true>(sums, w, x, rows, first, total);
+void Group(const int32_t* sums, const GroupWeights& w, const PartInputs& x, int64_t rows, bool first, float* total) {
+  if (w.offsets == nullptr && x.steps == nullptr) return AddTo<false, false>(sums, w, x, rows, first, total);
+  if (w.offsets == nullptr) return AddTo<false, true>(sums, w, x, rows, first, total);
+  if (x.steps == nullptr) return AddTo<true, false>(sums, w, x, rows, first, total);
+  AddTo<true, true>(sums, w, x, rows, first, total);
 }
 
 void Finish(const float* total, const float* x_scales, const float* bias, int64_t rows, int64_t columns, float* y,
@@ -98,9 +104,31 @@ float ToTokenCodes(const float* x, int64_t n, Format format, std::optional<float
   return TARE_CHOSEN(product_stage::TokenCodes)(x, n, format, clip, codes, padded);
 }
 
-void AddGroup(const int32_t* sums, const GroupWeights& weights, const InputSums& x_sums, int64_t rows, GroupOrder order,
+float ToBlockCodes(const float* x, int64_t n, const Format& format, float tensor_absmax, uint8_t* codes, int64_t padded,
+                   float* steps) {
+  const int64_t block = Info(format).block;
+  const float step_of_grid = AsStepCodes(format)->step;
+  float values[32];  // of the largest block
+  TARE_CHECK(block <= 32);
+  for (int64_t begin = 0; begin < n; begin += block) {
+    const auto count = static_cast<size_t>(std::min(block, n - begin));
+    const float absmax = AbsMax(x + begin, count);
+    if (std::isinf(absmax)) return std::numeric_limits<float>::quiet_NaN();
+    const float end = BlockEnd(x + begin, static_cast<int64_t>(count), format, absmax, tensor_absmax);
+    const Scale scale = ScaleFor(end, format, tensor_absmax);
+    const float step = scale.inv < 0 ? kSevenths[8] : step_of_grid;
+    std::copy_n(x + begin, count, values);
+    FakeQuantize(values, count, Scale{scale.inv, 1 / step}, format);
+    for (size_t i = 0; i < count; ++i) *codes++ = static_cast<uint8_t>(NearestInteger(values[i]) + 128);
+    *steps++ = scale.scale * step;
+  }
+  std::fill_n(codes, padded - n, uint8_t{128});
+  return 1;
+}
+
+void AddGroup(const int32_t* sums, const GroupWeights& weights, const PartInputs& x, int64_t rows, GroupOrder order,
               float* total) {
-  TARE_CHOSEN(product_stage::Group)(sums, weights, x_sums, rows, order == GroupOrder::kFirst, total);
+  TARE_CHOSEN(product_stage::Group)(sums, weights, x, rows, order == GroupOrder::kFirst, total);
 }
 
 void FinishTile(const float* total, const float* x_scales, const float* bias, int64_t rows, int64_t columns, float* y,

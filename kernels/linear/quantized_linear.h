@@ -10,6 +10,10 @@
 // result differs from exact arithmetic on the same codes by at most (2 groups + 4) 2^-24 of the sum of all terms'
 // magnitudes, |S wscale| + |X woffset|, times xscale, and of the bias.
 //
+// Inputs in a format with blocks (mxfp4, nvfp4) are integers times steps, xcode[r, i] xstep[r, block of i]. Then g
+// counts parts, the inputs that share a step and a scale of the weights, and S (wscale xstep), X xstep are what is
+// added; 1 is xscale. The bound is that of as many groups.
+//
 // The product is u8 x s8 (TileProduct): xcode + 128, from which 128 sum(wcode) is subtracted again. 32 bits hold 255 x
 // 128 x 65793 inputs. A single row goes the way of one_token.h, to the same bits. Bit-equal on any number of threads;
 // S is bit-equal on any instruction set, too.
@@ -34,9 +38,9 @@ namespace tare {
 
 inline constexpr int64_t kLargestGroup = 65793;
 
-// How activations are quantized.
+// How activations are quantized. NVFP4's f32 per tensor is of all rows of a call.
 struct TokenFormat {
-  Format format = Format::kInt8;  // int8, int6 or int4
+  Format format = Format::kInt8;  // int8, int6 or int4; or with blocks of integers times a step (AsStepCodes)
   std::optional<float> clip;      // the magnitude that becomes the largest code; empty: each token's largest
   friend auto operator<=>(const TokenFormat&, const TokenFormat&) = default;
 };
@@ -54,7 +58,7 @@ class QuantizedLinear {
   // One product of a tile of rows with a panel: inputs from `begin` on.
   struct Step {
     int64_t begin = 0;
-    bool ends_group = false;
+    bool ends_part = false;
     TileProduct product;
   };
   // Up to 512 rows times one panel of 64 outputs.
@@ -65,11 +69,12 @@ class QuantizedLinear {
   };
   struct Scratch {
     AlignedBuffer<int8_t> panel;       // [padded in / 4][64][4]
-    AlignedBuffer<int32_t> code_sums;  // [groups][64] of the panel
+    AlignedBuffer<int32_t> code_sums;  // [parts][64] of the panel
     AlignedBuffer<int32_t> sums;       // [64][64]
     AlignedBuffer<float> total;        // [64][64]
   };
 
+  int64_t PartOf(const PackedMatrix& weight) const;
   void ToCodes(const float* x, int64_t rows, const TokenFormat& activation, const PackedMatrix& weight);
   void ProjectRow(std::span<const QuantizedProjection> projections);
   void SumCodes(const PackedMatrix& weight, int64_t rows);
@@ -78,10 +83,12 @@ class QuantizedLinear {
   void RunPiece(const Piece& piece, int64_t rows, Scratch& scratch) const;
   void RunTile(const Piece& piece, int64_t row, int64_t rows, const int8_t* weights, Scratch& scratch) const;
 
-  AlignedBuffer<uint8_t> codes_;                  // [rows][stride]
-  AlignedBuffer<float> scales_;                   // [rows]
-  std::map<int64_t, AlignedBuffer<float>> sums_;  // by inputs of a group, for weights with offsets: [rows][groups]
-  std::map<std::pair<int64_t, int64_t>, OneToken> row_;  // a single row, by inputs and those of a group
+  AlignedBuffer<uint8_t> codes_;                         // [rows][stride]
+  AlignedBuffer<float> scales_;                          // [rows]
+  int64_t block_ = 0;                                    // inputs of a step; 0: there are none
+  AlignedBuffer<float> x_steps_;                         // [rows][blocks]
+  std::map<int64_t, AlignedBuffer<float>> sums_;         // by inputs of a part, for weights with offsets: [rows][parts]
+  std::map<std::pair<int64_t, int64_t>, OneToken> row_;  // a single row, by inputs and those of a part
   std::vector<OneToken::TokenProjection> of_row_;
   std::vector<Step> steps_;
   std::vector<Piece> pieces_;
@@ -89,7 +96,7 @@ class QuantizedLinear {
 };
 
 struct LinearReference {
-  // [rows][out][groups]: products of codes, those of weights less their zero point; a grid's values count in steps
+  // [rows][out][parts]: products of codes, those of weights less their zero point; a grid's values count in steps
   std::vector<int64_t> sums;
   std::vector<double> y;  // [rows][out]
 };
@@ -97,8 +104,8 @@ struct LinearReference {
 // The reference for quantized linear layers: one value at a time, integers in 64 bits, scales in double. It shares only
 // the rounding of quant/format with the kernels.
 //
-// x [rows, in], one scale per row; bias [out] or null.
-LinearReference ReferenceLinear(const float* x, int64_t rows, Format activation, const QuantizedMatrix& weight,
-                                const float* bias);
+// x [rows, in], one scale per row, or per block; bias [out] or null. tensor_absmax: as in ScaleFor.
+LinearReference ReferenceLinear(const float* x, int64_t rows, const Format& activation, const QuantizedMatrix& weight,
+                                const float* bias, float tensor_absmax = 1);
 
 }  // namespace tare

@@ -54,7 +54,7 @@ TEST(PackedMatrix, UnpackedIsTheCodesInGroupsOfFour) {
           }
         }
         OnEachTarget(kAllTargets, [&] {
-          packed.SumCodes(codes, code_sums.data());
+          packed.SumCodes(codes, packed.GroupInputs(), code_sums.data());
           ASSERT_THAT(code_sums.span(), ElementsAreArray(sums)) << Name(format) << " panel " << panel;
         });
       }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/aligned.h"
 #include "quant/format/round.h"
 #include "tests/kernels/bench/kernel_table.h"
@@ -46,6 +47,38 @@ TEST(TokenCodes, AClipIsTheRuleWithThatMagnitude) {
         ASSERT_EQ(ToTokenCodes(x.data(), static_cast<int64_t>(n), format, clip, codes.data(), 208), scale.scale);
         for (size_t i = 0; i < n; ++i) ASSERT_EQ(int{codes[i]} - 128, CodeOf(x[i], scale.inv, format)) << n << " " << i;
       }
+    }
+  }
+}
+
+// Each code by the scalar rule, and times its step what the rule makes of the value; a block may be short, or zeros.
+TEST(BlockCodes, EveryWidthIsTheRule) {
+  for (const char* name : {"mxfp4", "mxfp4:rceil:ties-away", "mxfp6e2m3", "mxint8", "nvfp4", "nvfp4:t1", "nvfp4:4over6",
+                           "nvint4", "if4"}) {
+    const Format format = *ParseFormat(name);
+    const auto block = static_cast<size_t>(Info(format).block);
+    const double grid_step = double{AsStepCodes(format)->step};
+    for (size_t n = 1; n < 100; ++n) {
+      std::vector<float> x = RandomNormal(n, static_cast<unsigned>(n));
+      if (n > 70) std::fill_n(x.begin() + 32, 32, 0.0f);
+      const float of_tensor = 2 * AbsMax(x);
+      std::vector<uint8_t> codes(112, 77);
+      std::vector<float> steps((n + block - 1) / block + 1, -1.0f);
+      ASSERT_EQ(ToBlockCodes(x.data(), static_cast<int64_t>(n), format, of_tensor, codes.data(), 111, steps.data()), 1);
+      for (size_t i = 0; i < n; ++i) {
+        const size_t begin = i / block * block, count = std::min(block, n - begin);
+        const std::span<const float> values(&x[begin], count);
+        const float end = BlockEnd(values.data(), std::ssize(values), format, AbsMax(values), of_tensor);
+        const Scale scale = ScaleFor(end, format, of_tensor);
+        const float rounded = Rounded(x[i], scale.inv, format);
+        ASSERT_EQ(codes[i] - 128, std::llround(rounded / (scale.inv < 0 ? 6.0 / 7 : grid_step))) << name << ' ' << i;
+        ASSERT_FLOAT_EQ(static_cast<float>(codes[i] - 128) * steps[i / block], rounded * scale.scale) << name;
+      }
+      for (size_t i = n; i < 111; ++i) ASSERT_EQ(codes[i], 128);
+      ASSERT_EQ(codes[111], 77);
+      ASSERT_EQ(steps.back(), -1);
+      x[n / 2] = std::numeric_limits<float>::quiet_NaN();
+      ASSERT_TRUE(std::isnan(ToBlockCodes(x.data(), static_cast<int64_t>(n), format, 1, codes.data(), 111, &steps[0])));
     }
   }
 }
@@ -109,7 +142,7 @@ TEST(ProductEpilogue, OffsetsAreMultipliedByTheSumsOfTheInputs) {
   for (int n = 0; n < 64; ++n) code_sums[n] = 20 - n, scales[n] = 0.25f, offsets[n] = 0.5f * static_cast<float>(n - 9);
   for (int64_t r = 0; r < kRows; ++r) x_sums[r * kStride + 2] = static_cast<float>(100 * r - 50);
   const GroupWeights weights{code_sums.data(), scales.data(), offsets.data()};
-  const InputSums x{x_sums.data() + 2, kStride};
+  const PartInputs x{.sums = x_sums.data() + 2, .stride = kStride};
   for (const GroupOrder order : {GroupOrder::kFirst, GroupOrder::kLater}) {
     AddGroup(sums.data(), weights, x, kRows, order, total.data());
     for (int64_t i = 0; i < kRows * 64; ++i) {

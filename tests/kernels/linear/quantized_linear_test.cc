@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
@@ -133,6 +134,103 @@ TEST(QuantizedLinear, GridsAreIntegersTimesAStep) {
               ThrowsMessage<Error>(HasSubstr("got blocks of 32 in rows of 48, expected a divisor")));
 }
 
+constexpr const char* kInBlocks[] = {"mxfp4:rceil", "mxfp6e2m3", "mxint8", "nvfp4", "nvfp4:4over6", "nvint4", "if4"};
+
+// Against what a simulated plan multiplies: rounded inputs and weights in f32, each off by 2^-24 of itself, or by three
+// with IF4's sevenths. Blocks of the inputs are shorter than groups of weights, longer, or neither, and the last one
+// may be short. What an offset adds is at most twice a group's largest magnitude.
+TEST(QuantizedLinear, InputsInBlocksAreIntegersTimesSteps) {
+  constexpr Case kShapes[] = {{1, 3, 48, 48}, {17, 66, 96, 48}, {65, 7, 160, 32}, {3, 65, 41, 41}, {70, 5, 64, 16}};
+  const Format zero = WithRange(Format::kInt4, CodeRange::kZero), least = WithRange(Format::kInt8, CodeRange::kMin);
+  for (const Case& c : kShapes) {
+    std::vector<QuantizedMatrixBuffer> weights;
+    for (const Format& format : {Format(Format::kInt8), Format(Format::kInt4), Format(Format::kInt6), zero, least})
+      weights.push_back(RoundedNormal(format, c.out, c.in, c.group, 20));
+    for (const Format& format : {Format(Format::kMxFp4), Format(Format::kNvFp4), Format(Format::kIf4)})
+      if (c.in % 32 == 0) weights.push_back(RoundedNormal(format, c.out, c.in, Info(format).block, 20));
+    const std::vector<float> x = RandomNormal(static_cast<size_t>(c.rows * c.in), 21);
+    for (const char* name : kInBlocks) {
+      const Format format = *ParseFormat(name);
+      const float of_tensor = AbsMax(x);
+      std::vector<float> rounded = x;
+      for (int64_t r = 0; r < c.rows; ++r) {
+        for (int64_t i = 0; i < c.in; i += Info(format).block) {
+          const std::span values(&rounded[static_cast<size_t>(r * c.in + i)],
+                                 static_cast<size_t>(std::min<int64_t>(Info(format).block, c.in - i)));
+          const float end = BlockEnd(values.data(), std::ssize(values), format, AbsMax(values), of_tensor);
+          FakeQuantize(values.data(), values.size(), ScaleFor(end, format, of_tensor), format);
+        }
+      }
+      for (const QuantizedMatrixBuffer& buffer : weights) {
+        const QuantizedMatrix& w = buffer.view();
+        const LinearReference reference = ReferenceLinear(x.data(), c.rows, format, w, nullptr, of_tensor);
+        const std::vector<float> y = Project(x, c.rows, format, w, nullptr);
+        std::vector<float> row(static_cast<size_t>(c.in));
+        for (size_t at = 0; at < y.size(); ++at) {
+          const auto r = static_cast<int64_t>(at) / c.out, n = static_cast<int64_t>(at) % c.out;
+          DequantizeRow(w, n, row.data());
+          double sum = 0, size = 0;
+          for (int64_t i = 0; i < c.in; ++i) {
+            const double one = double{rounded[static_cast<size_t>(r * c.in + i)]}, weight = row[static_cast<size_t>(i)];
+            const int64_t g = i / w.group;
+            const auto group = std::span(row).subspan(g * w.group, w.GroupEnd(g) - g * w.group);
+            sum += one * weight;
+            size += std::abs(one) * (std::abs(weight) + (HasOffset(w.format) ? 4 * AbsMax(group) : 0));
+          }
+          const double parts = static_cast<double>(reference.sums.size() / y.size());
+          ASSERT_NEAR(reference.y[at], sum, 6 * 0x1p-24 * size) << name << " x " << Name(w.format);
+          ASSERT_NEAR(y[at], reference.y[at], (2 * parts + 8) * 0x1p-24 * size)
+              << name << " x " << Name(w.format) << ": " << c.rows << " x " << c.out << " x " << c.in << " at " << at;
+        }
+      }
+    }
+  }
+}
+
+// x is its own integers, in blocks whose largest has the step 1; one group's scale is 1 and the others are 0.
+TEST(QuantizedLinear, SumsOfBlocksAreTheReferencesBitForBit) {
+  constexpr Case kShapes[] = {{1, 3, 64, 64}, {17, 66, 96, 32}, {70, 7, 64, 16}};
+  for (const Case& c : kShapes) {
+    for (const char* name : {"mxfp4", "nvint4:t1"}) {
+      const Format format = *ParseFormat(name);
+      std::mt19937 random(7);
+      std::uniform_int_distribution<int> value(-3, 3);
+      std::vector<float> x(static_cast<size_t>(c.rows * c.in));
+      for (float& v : x) v = static_cast<float>(value(random));
+      for (size_t i = 0; i < x.size(); i += 16) x[i] = Info(format).grid.largest;  // the scale is 1
+      QuantizedMatrixBuffer w = RandomQuantized(Format::kInt8, c.out, c.in, c.group, 6);
+      const int64_t groups = c.in / c.group;
+      for (int64_t g = 0; g < groups; ++g) {
+        for (int64_t n = 0; n < c.out; ++n) {
+          for (int64_t i = 0; i < groups; ++i) w.Scales(n)[i] = i == g ? 1.0f : 0.0f;
+        }
+        const LinearReference reference = ReferenceLinear(x.data(), c.rows, format, w.view(), nullptr);
+        const std::vector<float> y = Project(x, c.rows, format, w.view(), nullptr);
+        for (size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], reference.y[i]) << name << " group " << g << " at " << i;
+      }
+    }
+  }
+}
+
+// Two rows of the same values have the f32 per tensor of one of them.
+TEST(QuantizedLinear, ARowOfBlocksAloneHasItsBitsAmongOthers) {
+  for (const Case& c : {Case{2, 70, 64, 64}, Case{2, 65, 96, 48}, Case{2, 3, 41, 41}}) {
+    for (const Format& format : kWeightFormats) {
+      const QuantizedMatrixBuffer w = RandomQuantized(format, c.out, c.in, c.group, 16);
+      const std::vector<float> x = RandomNormal(static_cast<size_t>(c.in), 17);
+      std::vector<float> twice = x;
+      twice.insert(twice.end(), x.begin(), x.end());
+      const std::vector<float> bias = RandomNormal(static_cast<size_t>(c.out), 18);
+      for (const char* name : kInBlocks) {
+        const std::vector<float> one = Project(x, 1, *ParseFormat(name), w.view(), bias.data()),
+                                 two = Project(twice, 2, *ParseFormat(name), w.view(), bias.data());
+        EXPECT_THAT(std::span(two).first(one.size()), testing::ElementsAreArray(one)) << Name(format) << ' ' << name;
+        EXPECT_THAT(std::span(two).last(one.size()), testing::ElementsAreArray(one)) << Name(format) << ' ' << name;
+      }
+    }
+  }
+}
+
 TEST(QuantizedLinear, SameBitsOnAnyNumberOfThreads) {
   const Case c{700, 330, 192, 64};
   const QuantizedMatrixBuffer w = RandomQuantized(Format::kInt4, c.out, c.in, c.group, 11);
@@ -182,7 +280,16 @@ TEST(QuantizedLinear, BadInputIsNamed) {
   const QuantizedMatrixBuffer w = RandomQuantized(Format::kInt8, 4, 32, 32, 15);
   std::vector<float> x(20 * 32, 1.0f);
   EXPECT_THAT(Call([&] { Project(x, 20, Format::kF32, w.view(), nullptr); }), ThrowsMessage<Error>(HasSubstr("f32")));
+  EXPECT_THAT(Call([&] { Project(x, 20, Format::kMxFp8E4M3, w.view(), nullptr); }),
+              ThrowsMessage<Error>(HasSubstr("got mxfp8e4m3 activations, expected int8, int6, int4 or blocks")));
+  const PackedMatrix packed(w.view());
+  std::vector<float> y(20 * 4);
+  const QuantizedProjection projection{&packed, nullptr, y.data()};
+  EXPECT_THAT(Call([&] { QuantizedLinear().Project(x.data(), 20, {Format::kMxFp4, 1.0f}, {&projection, 1}); }),
+              ThrowsMessage<Error>(HasSubstr("got a clip of mxfp4, expected none")));
   x[17 * 32 + 31] = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(Call([&] { Project(x, 20, Format::kNvFp4, w.view(), nullptr); }),
+              ThrowsMessage<Error>(HasSubstr("row 17")));
   EXPECT_THAT(Call([&] { Project(x, 20, Format::kInt8, w.view(), nullptr); }),
               ThrowsMessage<Error>(HasSubstr("row 17")));
 }
