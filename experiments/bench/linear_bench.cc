@@ -9,7 +9,7 @@
 
 #include <omp.h>
 
-#include "experiments/model/linear/weight_matrix.h"
+#include "experiments/model/linear/linear_weights.h"
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/elementwise/rows.h"
 #include "kernels/product/tile_product.h"
@@ -147,12 +147,13 @@ PreparedLinear::PreparedLinear(const LinearCase& c)
   const ModelSites layer{
       .family = "bench", .layers = 1, .maps = 1, .tied_head = false, .heads = {}, .weights = {{key, {.in = c.in}}}};
   const ResolvedPlan plan(Plan::Parse(c.plan), layer, Carrying::kExecuted);
-  const Rule *const weight = plan.RuleAt(key), *const input = plan.RuleAt({Site::kQProjIn, 0});
+  const Rule* const weight = plan.RuleAt(key);
   if (weight == nullptr) Fail("bench linear, plan '{}': quantizes no weights; try weights=int8/channel", c.plan);
-  if (input == nullptr && c.rows != 1)
+  const DenseMatrix dense{.data = dense_.data(), .out = c.out, .in = c.in};
+  input_ = LinearRules::Of(dense, key, InputKeyOf(key), plan).input;
+  if (!input_ && (c.rows != 1 || plan.Simulates(Site::kQProjIn)))
     RefuseRule(*weight, Formatted("{} rows of inputs in f32", c.rows), "one", "linear_in=int8/token beside it");
-  if (input != nullptr) activation_ = input->format;
-  quantized_ = QuantizeByRule(DenseMatrix{.data = dense_.data(), .out = c.out, .in = c.in}, *weight, "bench linear");
+  quantized_ = QuantizeByRule(dense, *weight, "bench linear");
   if (quantized_.view().rotation != nullptr) rotated_.resize(x_.size());
   weights_.emplace_back(quantized_.view());
   const size_t copies = OneTokenSteps() ? kCycledBytes / weights_.front().Bytes() + 1 : 1;
@@ -165,7 +166,7 @@ void PreparedLinear::RunOnce() {
   next_ = (next_ + 1) % weights_.size();
   const QuantizedProjection projection{&weight, nullptr, y_.data()};
   if (OneTokenSteps()) return token_.Project(Inputs(), 1, {&projection, 1});
-  linear_.Project(Inputs(), case_.rows, {*activation_, {}}, {&projection, 1});
+  linear_.Project(Inputs(), case_.rows, *input_, {&projection, 1});
 }
 
 // The sum over a row's weights of twice the magnitude of their group's offset (packed_matrix.h), which the kernel adds
@@ -188,7 +189,8 @@ void PreparedLinear::CheckRow(int64_t row) {
   QuantizedMatrix w = quantized_.view();
   w.rotation = nullptr;  // x is rotated
   std::vector<double> expected;
-  if (!OneTokenSteps()) expected = ReferenceLinear(x, 1, *activation_, w, nullptr).y;
+  const float of_tensor = AbsMax(Inputs(), x_.size());
+  if (!OneTokenSteps()) expected = ReferenceLinear(x, 1, input_->format, w, nullptr, of_tensor).y;
   std::vector<float> weights(static_cast<size_t>(case_.in));
   const float largest = AbsMax(x, case_.in);
   for (int64_t n = 0; n < case_.out; ++n) {

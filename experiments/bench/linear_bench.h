@@ -69,7 +69,7 @@ class PreparedLinear {
   // Throws Error if the kernel and the scalar reference differ by more than f32's rounding.
   void Verify();
 
-  bool OneTokenSteps() const { return !activation_.has_value(); }
+  bool OneTokenSteps() const { return !input_.has_value(); }
   size_t weight_bytes() const { return weights_.front().Bytes(); }
   double rel_l2() const { return rel_l2_; }  // over Verify's rows
 
@@ -79,7 +79,7 @@ class PreparedLinear {
   void CheckRow(int64_t row);
 
   LinearCase case_;
-  std::optional<Format> activation_;
+  std::optional<TokenFormat> input_;
   std::vector<float> x_, y_, dense_;  // dense_: W before quantization
   std::vector<float> rotated_;        // x, where codes are of rotated weights
   QuantizedMatrixBuffer quantized_;

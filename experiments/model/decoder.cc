@@ -58,6 +58,8 @@ void ProjectSeen(const LayerCall& call, float* x, std::initializer_list<SeenProj
   const int64_t rows = call.batch.Rows(), columns = all.begin()->linear.stored().in;
   std::vector<Site> sites;
   for (const SeenProjection& p : all) sites.push_back(p.site);
+  std::vector<int64_t> sequences;
+  for (const AttentionSequence& s : call.batch.sequences) sequences.push_back(s.EndRow() - s.first_row);
   if (call.part != nullptr) call.part->Begin(sites, x, static_cast<size_t>(rows * columns));
   if (!call.Runs()) return;
   const bool ends = call.part != nullptr && call.part->EndsBefore(sites);
@@ -72,7 +74,7 @@ void ProjectSeen(const LayerCall& call, float* x, std::initializer_list<SeenProj
     ShowRows(call, p.site, call.a.seen.data(), columns);
     const LinearProduct product{p.linear, p.y};
     if (ends) continue;
-    call.products.Project(call.a.seen.data(), rows, {&product, 1});
+    call.products.Project(call.a.seen.data(), rows, {&product, 1}, sequences);
     if (!p.linear.HasBranch()) continue;
     // A low-rank branch reads x itself: it lacks what visitors took from x.
     float* const taken = call.a.seen.data();
@@ -82,7 +84,7 @@ void ProjectSeen(const LayerCall& call, float* x, std::initializer_list<SeenProj
     AddBranch(*p.linear.stored().quantized, taken, rows, p.y);
   }
   if (ends) return call.part->End(x, static_cast<size_t>(rows * columns));
-  call.products.Project(x, rows, unseen);
+  call.products.Project(x, rows, unseen, sequences);
 }
 
 void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body) {

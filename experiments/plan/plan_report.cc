@@ -127,8 +127,8 @@ std::vector<Holding> HoldingsOf(const Plan& plan, const ModelSites& model, Site 
 // How the site is computed in a plan that can be executed.
 Json ExecutedBy(const ResolvedPlan& plan, Site site, const Holding& holding) {
   if (IsCache(site)) return "decode kernel";
-  if (!IsWeight(site)) return IsSimulatedInput(*holding.rule) ? "simulated" : "integer kernel";
   const std::optional<int> layer = holding.layers.empty() ? std::nullopt : std::optional(*holding.layers.begin());
+  if (!IsWeight(site)) return plan.SimulatedAt({site, layer}) != nullptr ? "simulated" : "integer kernel";
   return plan.CodedAt(InputKeyOf({site, layer})) != nullptr ? "integer kernel" : "f32 product";
 }
 

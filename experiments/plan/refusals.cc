@@ -61,10 +61,12 @@ bool HasOptionOfOtherMaps(const Rule& rule, const ModelSites&) {
   return rule.options != RuleOptions{.top = rule.options.top, .unnormalized = rule.options.unnormalized};
 }
 
-// One dynamic scale per token, or one static scale, fits the kernels.
+// One dynamic scale per token, or one static scale, fits the kernels; so do blocks of integers times a step.
 bool IsNoInputOfKernels(const Rule& rule, const ModelSites&) {
+  if (!AsStepCodes(rule.format)) return true;
   if (rule.options.static_scale) return rule.granularity.kind != Kind::kTensor;
-  return rule.granularity.kind != Kind::kToken || rule.options != RuleOptions{.hadamard = rule.options.hadamard};
+  return (rule.granularity.kind != Kind::kToken && Info(rule.format).block == 0) ||
+         rule.options != RuleOptions{.hadamard = rule.options.hadamard};
 }
 
 // Scales.

@@ -158,23 +158,38 @@ void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
   if (const Rule* const head = plan.RuleAt({Site::kLmHeadW})) CheckUse(*head, Use::kStored, model);
 }
 
-// Refuses rules for sites without an integer kernel, and for inputs of linear layers without one. Attention:
-// executed_plan.cc.
-void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
+// Refuses what the integer kernels do not multiply by these weights.
+void CheckInput(const ResolvedPlan& plan, const ModelSites& model, const SiteKey& key, const Rule& input) {
+  CheckUse(input, Use::kInput);
+  if (HasTensorScale(input) && (IsOfExperts(key.site) || key.site == Site::kLmHeadW))
+    RefuseRule(input, "a scale of all tokens at " + TextOf(key), "one of those that meet its weights", kSimulate);
+  const auto stored = model.weights.find(key);
+  if (stored == model.weights.end()) return CheckSameOption(plan.RuleAt(key), input);
+  if (plan.RuleAt(key) == nullptr && !stored->second.format)
+    RefuseRule(input, TextOf(key) + " in " + StoredText(stored->second), "weights in integers with it",
+               "it with weights=int8/channel, or simulating it");
+  CheckExecutedWeight(plan, model, key, stored->second, input);
+}
+
+// Refuses rules for sites without an integer kernel, and integers of inputs of linear layers without one. Gives the
+// places of other inputs without one. Attention: executed_plan.cc.
+std::set<SiteKey> CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
   for (const Rule& rule : plan.plan().rules()) CheckUse(rule, Use::kExecuted, model);
+  std::set<SiteKey> simulated;
   for (const Site weight : LinearWeights()) {
     for (const SiteKey& key : model.Keys(weight)) {
-      const Rule* input = plan.CodedAt(InputKeyOf(key));
-      if (input == nullptr) continue;
-      CheckUse(*input, Use::kInput);
-      const auto stored = model.weights.find(key);
-      if (stored == model.weights.end()) CheckSameOption(plan.RuleAt(key), *input);
-      if (plan.RuleAt(key) == nullptr && stored != model.weights.end() && !stored->second.format)
-        RefuseRule(*input, TextOf(key) + " in " + StoredText(stored->second), "weights in integers with it",
-                   "it with weights=int8/channel, or simulating it");
-      if (stored != model.weights.end()) CheckExecutedWeight(plan, model, key, stored->second, *input);
+      const SiteKey place = InputKeyOf(key);
+      const Rule* const input = plan.RuleAt(place);
+      if (input == nullptr || simulated.contains(place)) continue;
+      try {
+        CheckInput(plan, model, key, *input);
+      } catch (const Error&) {
+        if (IsInteger(input->format)) throw;
+        simulated.insert(place);
+      }
     }
   }
+  return simulated;
 }
 
 }  // namespace
@@ -258,10 +273,6 @@ bool HasTensorScale(const Rule& rule) {
          site != Site::kDifference && !IsCache(site);
 }
 
-bool IsSimulatedInput(const Rule& rule) {
-  return WeightOf(rule.sites.front()) && HasCodes(rule.format) && !IsInteger(rule.format);
-}
-
 bool HasZeroPoint(const Rule& rule) {
   return rule.sites.front() == Site::kDifference && IsInteger(rule.format) && Info(rule.format).min_code == 0;
 }
@@ -273,7 +284,7 @@ ResolvedPlan::ResolvedPlan(Plan plan, const ModelSites& model, Carrying carrying
   if (plan_.NamesCaches()) CheckDecodes(*this);
   if (carrying == Carrying::kStored) CheckStored(*this, model);
   if (carrying == Carrying::kExecuted) {
-    CheckExecuted(*this, model);
+    simulated_ = CheckExecuted(*this, model);
     for (int layer = 0; layer < model.layers; ++layer) attention_.push_back(ExecutedPlanOf(*this, model, layer));
   }
   for (const SiteInfo& info : kSites) {
@@ -296,8 +307,8 @@ const Rule* ResolvedPlan::RuleAt(const SiteKey& key) const {
 }
 
 const Rule* ResolvedPlan::CodedAt(const SiteKey& key) const {
-  const Rule* rule = RuleAt(key);
-  return rule == nullptr || IsSimulatedInput(*rule) ? nullptr : rule;
+  const std::optional<Site> weight = WeightOf(key.site);
+  return weight && simulated_.contains(InputKeyOf({*weight, key.layer})) ? nullptr : RuleAt(key);
 }
 
 const Rule* ResolvedPlan::SimulatedAt(const SiteKey& key) const {
@@ -306,9 +317,7 @@ const Rule* ResolvedPlan::SimulatedAt(const SiteKey& key) const {
 
 bool ResolvedPlan::Simulates(Site site) const {
   if (carrying_ != Carrying::kExecuted) return plan_.Touches(site);
-  return std::ranges::any_of(plan_.rules(), [site](const Rule& rule) {
-    return IsSimulatedInput(rule) && std::ranges::contains(rule.sites, site);
-  });
+  return std::ranges::contains(simulated_, site, &SiteKey::site);
 }
 
 bool ResolvedPlan::NeedsSurvey(Site site) const {

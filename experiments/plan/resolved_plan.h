@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -80,7 +81,8 @@ class ExecutedSequence {
 // ---- The plan
 
 // kSimulated: every site quantized and dequantized, in f32. kExecuted: attention and linear layers on the integer
-// kernels, but IsSimulatedInput. kStored: weights as codes in a file; rules for other sites are kept for later runs.
+// kernels, but for inputs that these do not take. kStored: weights as codes in a file; rules for other sites are kept
+// for later runs.
 enum class Carrying { kSimulated, kExecuted, kStored };
 
 // Whether some scale spans rows, so that a token's result depends on later tokens of its sequence.
@@ -98,7 +100,8 @@ class ResolvedPlan {
 
   // Null if the values stay f32.
   const Rule* RuleAt(const SiteKey& key) const;
-  // Likewise, of values that are not rounded in f32: of an executed plan all but IsSimulatedInput.
+  // Likewise, of values that are not rounded in f32: of an executed plan all but inputs of linear layers that integer
+  // kernels do not take there, for their format, options or weights. They are rounded in f32, and multiplied by values.
   const Rule* CodedAt(const SiteKey& key) const;
   // And of values that are: all of a simulated plan, the others of an executed one; and whether a site may have some.
   const Rule* SimulatedAt(const SiteKey& key) const;
@@ -116,6 +119,7 @@ class ResolvedPlan {
  private:
   Plan plan_;
   Carrying carrying_;
+  std::set<SiteKey> simulated_;  // of an executed plan
   std::map<SiteKey, std::vector<float>> clips_;
   std::vector<std::optional<ExecutedPlan>> attention_;  // one per layer, or empty
 };
@@ -125,9 +129,6 @@ bool NeedsSurvey(const Rule& rule);
 // Whether there is an f32 per tensor, besides the scales of blocks, that depends on the values (NVFP4). Not for maps,
 // which are at most 1 and use 1, nor in caches, which use 1 as they do not know what comes.
 bool HasTensorScale(const Rule& rule);
-// Whether the rule is of inputs of linear layers in a format that integer kernels do not take: an executed plan rounds
-// them in f32, and multiplies them by the weights' values.
-bool IsSimulatedInput(const Rule& rule);
 // Whether the rule gives a difference unsigned codes: it has both signs, so they need a zero point
 // (quant/format/round.h).
 bool HasZeroPoint(const Rule& rule);

@@ -113,7 +113,8 @@ DenseMatrix LinearWeights::MakeValues(Math math, AlignedBuffer<char>& memory) co
   return InFloat(WeightMatrix(&Integers(made)), math, memory, name_);
 }
 
-void LinearProducts::Project(const float* x, int64_t rows, std::span<const LinearProduct> all) {
+void LinearProducts::Project(const float* x, int64_t rows, std::span<const LinearProduct> all,
+                             std::span<const int64_t> sequences) {
   std::vector<std::unique_ptr<PackedMatrix>> made;  // for this call
   std::vector<Projection> in_float;
   std::map<LinearWeights::IntegerInput, std::vector<QuantizedProjection>> in_integers;
@@ -135,7 +136,7 @@ void LinearProducts::Project(const float* x, int64_t rows, std::span<const Linea
     }
   }
   projector_.Project(x, rows, in_float);
-  for (const auto& [input, projections] : in_integers) ProjectIntegers(x, rows, input, projections);
+  for (const auto& [input, projections] : in_integers) ProjectIntegers(x, rows, input, projections, sequences);
   for (const LinearProduct& product : all) {
     if (product.linear.HasBranch() && product.linear.CodesServe(rows, projector_.math()))
       AddBranch(*product.linear.stored_.quantized, x, rows, product.y);
@@ -143,7 +144,7 @@ void LinearProducts::Project(const float* x, int64_t rows, std::span<const Linea
 }
 
 void LinearProducts::ProjectIntegers(const float* x, int64_t rows, const LinearWeights::IntegerInput& input,
-                                     std::span<const QuantizedProjection> projections) {
+                                     std::vector<QuantizedProjection> projections, std::span<const int64_t> sequences) {
   const auto columns = static_cast<size_t>(projections.front().weight->in());
   if (input.rotation != nullptr || input.order != nullptr) own_inputs_.Reserve(static_cast<size_t>(rows) * columns);
   float* const own = own_inputs_.data();
@@ -157,7 +158,14 @@ void LinearProducts::ProjectIntegers(const float* x, int64_t rows, const LinearW
     });
     x = own;
   }
-  input.format ? quantized_.Project(x, rows, *input.format, projections) : one_token_.Project(x, rows, projections);
+  if (!input.format) return one_token_.Project(x, rows, projections);
+  if (!NeedsTensor(input.format->format.scale) || sequences.empty())
+    return quantized_.Project(x, rows, *input.format, projections);
+  for (const int64_t count : sequences) {
+    quantized_.Project(x, count, *input.format, projections);
+    x += count * static_cast<int64_t>(columns);
+    for (QuantizedProjection& p : projections) p.y += count * p.weight->out();
+  }
 }
 
 // A W whose values are made a part of its rows at a time: the vocabulary's may be as large as all others together.

@@ -120,12 +120,14 @@ class LinearProducts {
   // The projector must outlive it.
   explicit LinearProducts(Projector& projector) : projector_(projector) {}
 
-  // x [PaddedRows(rows), in] is the input of all: at most three.
-  void Project(const float* x, int64_t rows, std::span<const LinearProduct> all);
+  // x [PaddedRows(rows), in] is the input of all: at most three. sequences: the rows of each that has an f32 per
+  // tensor of its own, if the format of inputs has one; empty: all are one.
+  void Project(const float* x, int64_t rows, std::span<const LinearProduct> all,
+               std::span<const int64_t> sequences = {});
 
  private:
   void ProjectIntegers(const float* x, int64_t rows, const LinearWeights::IntegerInput& input,
-                       std::span<const QuantizedProjection> projections);
+                       std::vector<QuantizedProjection> projections, std::span<const int64_t> sequences);
   void ProjectInParts(const LinearWeights& linear, const float* x, int64_t rows, float* y);
 
   Projector& projector_;

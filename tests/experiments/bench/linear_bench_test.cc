@@ -30,7 +30,9 @@ TEST(LinearBench, CasesBecomeJson) {
 
 TEST(PreparedLinear, EveryFormatAgreesWithTheReference) {
   for (const char* plan : {"weights=int8/channel,linear_in=int8/token", "weights=int6/group64,linear_in=int6/token",
-                           "weights=int4/group32,linear_in=int8/token", "weights=int4/tensor,linear_in=int4/token"}) {
+                           "weights=int4/group32,linear_in=int8/token", "weights=int4/tensor,linear_in=int4/token",
+                           "weights=int8/channel,linear_in=mxfp4", "weights=nvfp4,linear_in=nvfp4",
+                           "weights=int4/group32+min,linear_in=mxint8:rceil"}) {
     PreparedLinear prepared(Small(plan));
     EXPECT_NO_THROW(prepared.Verify()) << plan;
     EXPECT_GT(prepared.rel_l2(), 0) << plan;
@@ -45,6 +47,7 @@ TEST(PreparedLinear, PlansThatNoKernelExecutesAreRefused) {
   refused("attn_logits=f32", "quantizes no weights");
   refused("weights=int8/channel,linear_in=int8/group64", "linear_in=int8/token");
   refused("weights=int8/channel", "33 rows");
+  refused("weights=int8/channel,linear_in=fp8e4m3/token", "33 rows");
   refused("weights=int8/group48,linear_in=int8/token", "group48");
 }
 

@@ -90,6 +90,12 @@ INSTANTIATE_TEST_SUITE_P(
         ExecutedCase{"novels-differential", "q=int8/token,k=int8/token,difference=u8/block64,v=int8/block64.channel",
                      kAllLayers},
         ExecutedCase{"novels-differential", "q=int4/token,k=int4/token,probs=u4/block64,v=int4/channel", kAllLayers},
+        ExecutedCase{"novels-differential", "weights=int4/group16,linear_in=nvfp4", kAllLayers},
+        ExecutedCase{"novels-standard", "weights=nvfp4+hadamard16,linear_in[l1]=mxfp4+hadamard16", kOneLayer},
+        ExecutedCase{"novels-standard", "weights=mxfp4,linear_in[l1]=nvint4", kOneLayer},
+        // No later layer rounds what these change: f32's own rounding, whichever sequence's f32 per tensor is NVFP4's.
+        ExecutedCase{"novels-differential", "down_proj.w=int8/channel,down_proj.in[l2]=nvfp4", 1e-4},
+        ExecutedCase{"novels-standard", "down_proj.w=int4/group16+zero,down_proj.in[l2]=if4", 1e-4},
         ExecutedCase{"novels-standard",
                      "q[l1]=int8/token,k[l1]=int8/token,probs[l1]=u8/block64,v[l1]=int8/block64.channel", kOneLayer},
         ExecutedCase{"novels-differential",
@@ -156,14 +162,15 @@ TEST(PlanRunTest, WeightsAloneAreDequantized) {
   EXPECT_NE(Under(model, batch, plan, Carrying::kExecuted), Under(model, batch, "", Carrying::kSimulated));
 }
 
-// Inputs in formats that the kernels do not take are rounded as a simulated plan has them, a scale of all tokens
-// included, and multiplied in f32: executed is simulated, to the bit. A later rule's integers and the maps are executed
-// beside them.
+// Inputs that the kernels do not take, for their format, options or weights, are rounded as a simulated plan has them,
+// a scale of all tokens included, and multiplied in f32: executed is simulated, to the bit. A later rule's integers and
+// the maps are executed beside them.
 TEST(PlanRunTest, InputsThatTheKernelsDoNotTakeAreSimulated) {
   Model model(PairFolder("novels-differential"));
   const TokenBatch batch = HeldoutBatch("novels-differential", kFew);
-  for (const char* plan : {"linear_in=fp8e4m3/token", "weights=int4/group16,linear_in=nvfp4,lm_head.in=mxfp8e4m3",
-                           "weights=nvfp4+hadamard16,linear_in=mxfp4+hadamard16"}) {
+  for (const char* plan :
+       {"linear_in=fp8e4m3/token", "linear_in=mxfp4", "weights=int4/group16,linear_in=mxfp8e4m3,lm_head.in=nvfp4",
+        "weights=nvfp4+hadamard16,linear_in=mxfp4", "weights=int4/channel,linear_in=nf4/group32"}) {
     EXPECT_EQ(Under(model, batch, plan, Carrying::kExecuted), Under(model, batch, plan, Carrying::kSimulated)) << plan;
     EXPECT_NE(Under(model, batch, plan, Carrying::kExecuted), Under(model, batch, "", Carrying::kSimulated)) << plan;
   }

@@ -58,8 +58,10 @@ TEST(PlanReport, ShowsTheRuleOfEverySite) {
 TEST(PlanReport, ShowsWhichModesWorkOrWhyNot) {
   const Json whole = Of("weights=int4/group16,q_proj.in=int8/token");
   EXPECT_TRUE(whole["simulated"].is_null() && whole["executed"].is_null() && whole["stored"].is_null());
-  for (const Json& s : whole["sites"])
-    EXPECT_EQ(s["executed"], s["site"] == "q_proj.w" || s["site"] == "q_proj.in" ? "integer kernel" : "f32 product");
+  for (const Json& sites : {whole["sites"], Of("weights=int4/group16,q_proj.in=mxfp4")["sites"]}) {
+    for (const Json& s : sites)
+      EXPECT_EQ(s["executed"], s["site"] == "q_proj.w" || s["site"] == "q_proj.in" ? "integer kernel" : "f32 product");
+  }
   for (const Json& s : Of("weights=int4/group16,q_proj.in=fp8e4m3/token")["sites"])
     EXPECT_EQ(s["executed"], s["site"] == "q_proj.in" ? "simulated" : "f32 product");
   const Json no_kernel = Of("layer_out=int8/token");

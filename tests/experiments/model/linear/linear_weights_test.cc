@@ -161,6 +161,24 @@ TEST_F(LinearWeightsTest, ALowRankBranchReadsInputsAsTheyAre) {
   }
 }
 
+// NVFP4's f32 per tensor is a sequence's own.
+TEST_F(LinearWeightsTest, EachSequenceIsATensor) {
+  LinearWeights linear("w", WeightMatrix(&codes_.view()));
+  linear.Follow({.input = TokenFormat{.format = Format::kNvFp4}, .executed = true}, Kept::kCodes, Math::kF32);
+  constexpr int64_t kLengths[] = {9, 1, kMany - 10};
+  AlignedBuffer<float> x(x_.size()), y(static_cast<size_t>(PaddedRows(kMany) * kOut));
+  for (size_t i = 0; i < x_.size(); ++i) x[i] = i < 9 * kIn ? 100 * x_[i] : x_[i];
+  const LinearProduct product{linear, y.data()};
+  products_.Project(x.data(), kMany, {&product, 1}, kLengths);
+  const PackedMatrix packed(codes_.view());
+  std::vector<float> alone(static_cast<size_t>(kMany * kOut));
+  for (int64_t i = 0, row = 0; i < 3; row += kLengths[i++]) {
+    const QuantizedProjection projection{&packed, nullptr, alone.data() + row * kOut};
+    QuantizedLinear().Project(x.data() + row * kIn, kLengths[i], {.format = Format::kNvFp4}, {&projection, 1});
+  }
+  EXPECT_EQ(std::vector<float>(y.data(), y.data() + alone.size()), alone);
+}
+
 // Some outputs at a time, whose number is no multiple of theirs.
 TEST_F(LinearWeightsTest, ValuesAreMadeInParts) {
   LinearWeights linear("w", WeightMatrix(&codes_.view()), {}, 64);
