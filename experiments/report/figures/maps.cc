@@ -58,7 +58,7 @@ void AddFindings(FigureData& figure, const std::string& measure) {
 }
 
 constexpr const char* kDifference = "difference";
-// Of maps, of both, and of differences.
+// Figures of maps, of both, and of differences.
 constexpr const char* kErrorFigures[] = {"logit_rms",    "shiftless_rms", "exp_bias", "half_variance", "peak",
                                          "peak_formula", "common",        "low",      "high"};
 

@@ -42,7 +42,7 @@ TEST(StrictJson, RefusesDepth) {
   EXPECT_THROW(ParseJson(R"({"a":)" + Nested(32) + "}", "here"), Error);
 }
 
-// Of four bytes of text a list of nothing would make 64 of memory: 2 GB of a header that safetensors may have.
+// Four bytes of text, an empty list, would take 64 of memory: 2 GB of a header that safetensors may have.
 TEST(StrictJson, RefusesValuesThatTakeManyTimesTheirText) {
   const auto list_of = [](std::string_view value, int count) {
     std::string text = "[0";
