@@ -71,26 +71,26 @@ const float* MeanOf(const FloatHeads<const float>& x, const std::optional<MeanOv
   return mean.data();
 }
 
-// The largest magnitude of what shares each token's scale, [heads][tokens]; null where tokens have their own. What is
-// not finite is left to the kernels, which name its place.
-const float* SharedMagnitudes(const FloatHeads<const float>& x, const float* mean, Granularity scale,
+// The largest magnitude of what shares each token's scale, [heads][tokens], counted from `before` tokens before the
+// first; null where tokens have their own. What is not finite is left to the kernels, which name its place.
+const float* SharedMagnitudes(const FloatHeads<const float>& x, int64_t before, const float* mean, Granularity scale,
                               std::vector<float>& magnitudes) {
   if (scale.kind == Kind::kToken) return nullptr;
   magnitudes.resize(static_cast<size_t>(x.heads) * static_cast<size_t>(x.tokens));
   ParallelFor(static_cast<size_t>(x.heads), [&](int64_t head, int) {
     float* const of_tokens = magnitudes.data() + head * x.tokens;
     std::vector<float> row(static_cast<size_t>(x.width));
-    for (int64_t first = 0; first < x.tokens; first += scale.n) {
-      const int64_t end = std::min(first + scale.n, x.tokens);
+    for (int64_t first = -(before % scale.n); first < x.tokens; first += scale.n) {
+      const int64_t begin = std::max<int64_t>(first, 0), end = std::min(first + scale.n, x.tokens);
       std::array<float, 8> largest{};
-      for (int64_t t = first; t < end; ++t) {
+      for (int64_t t = begin; t < end; ++t) {
         for (int i = 0; i < x.width; ++i)
           row[i] = x.At(t, static_cast<int>(head), i) - (mean == nullptr ? 0.0f : mean[head * x.width + i]);
         const float absmax = AbsMax(row.data(), row.size());
         float& shared = largest[ScaleOfToken(scale.kind, t - first)];
         if (std::isfinite(absmax)) shared = std::max(shared, absmax);
       }
-      for (int64_t t = first; t < end; ++t) of_tokens[t] = largest[ScaleOfToken(scale.kind, t - first)];
+      for (int64_t t = begin; t < end; ++t) of_tokens[t] = largest[ScaleOfToken(scale.kind, t - first)];
     }
   });
   return magnitudes.data();
@@ -161,7 +161,8 @@ ExecutedPlan ExecutedPlanOfText(const std::string& where, const std::string& pla
   return *resolved.attention().front();
 }
 
-ExecutedSequence::ExecutedSequence(const ExecutedPlan& plan, const AttentionProblem& sequence, ExecutedMemory& memory)
+ExecutedSequence::ExecutedSequence(const ExecutedPlan& plan, const AttentionProblem& sequence, ExecutedMemory& memory,
+                                   int64_t before)
     : plan_(plan.attention), problem_(sequence), of_outputs_(RotationOf(plan.rotated_v, sequence.v.width)) {
   const Hadamard* const of_logits = RotationOf(plan.rotated_qk, sequence.q.width);
   if (of_outputs_ != nullptr) CheckF32("attention out, +hadamard of v", {.out = sequence.out});
@@ -171,8 +172,8 @@ ExecutedSequence::ExecutedSequence(const ExecutedPlan& plan, const AttentionProb
   plan_.q_mean = MeanOf(problem_.q, plan.smooth_q, memory.q_mean);
   plan_.k_mean = MeanOf(problem_.k, plan.smooth_k, memory.k_mean);
   plan_.v_mean = MeanOf(problem_.v, plan.smooth_v, memory.v_mean);
-  plan_.q_absmax = SharedMagnitudes(problem_.q, plan_.q_mean, plan.scale_q, memory.q_absmax);
-  plan_.k_absmax = SharedMagnitudes(problem_.k, plan_.k_mean, plan.scale_k, memory.k_absmax);
+  plan_.q_absmax = SharedMagnitudes(problem_.q, before, plan_.q_mean, plan.scale_q, memory.q_absmax);
+  plan_.k_absmax = SharedMagnitudes(problem_.k, 0, plan_.k_mean, plan.scale_k, memory.k_absmax);
 }
 
 size_t ExecutedSequence::WorkspaceBytes() const { return tare::WorkspaceBytes(plan_, problem_); }

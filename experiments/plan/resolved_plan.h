@@ -2,7 +2,7 @@
 // A plan resolved once for a model: for each place, the rule that applies there and, for a rule with +static, its clip.
 // The constructor refuses all that cannot be run, so the code that runs the plan needs no checks:
 //
-//   plan rule 'difference=u8/row': got a scale per row, expected one per block<N>; try simulating it
+//   plan rule 'difference=u8/row': got a scale per row, expected one per block<N>; try simulating it, ...
 //
 // refusals.h has the refusals of what one rule combines.
 #pragma once
@@ -66,8 +66,10 @@ struct ExecutedMemory {
 
 class ExecutedSequence {
  public:
-  // The memory must outlive it. Uses all threads. Throws Error where no rotation of the heads' width is known.
-  ExecutedSequence(const ExecutedPlan& plan, const AttentionProblem& sequence, ExecutedMemory& memory);
+  // The memory must outlive it. Uses all threads. before: queries of earlier calls, from whose first tokens<N> counts.
+  // Throws Error where no rotation of the heads' width is known.
+  ExecutedSequence(const ExecutedPlan& plan, const AttentionProblem& sequence, ExecutedMemory& memory,
+                   int64_t before = 0);
 
   size_t WorkspaceBytes() const;
   void Run(std::span<std::byte> workspace) const;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/attention/sequence_cache.h"
 
+#include <numeric>
+
 #include "quant/base/message.h"
 
 namespace tare {
 namespace {
 
-// The first key that any query of the part sees, or one before it that begins a block.
+// The first key that any query of the part sees, or one before it that begins a block and scales of tokens<N>.
 int64_t FirstKey(const ExecutedPlan& plan, const AttentionProblem& part, int64_t tokens) {
-  const int64_t seen = part.mask.Keys(0, part.q.tokens, tokens).begin;
-  return seen / plan.attention.block * plan.attention.block;
+  int64_t whole = plan.attention.block;
+  for (const Granularity& scale : {plan.scale_q, plan.scale_k}) whole = std::lcm(whole, std::max(scale.n, 1));
+  return part.mask.Keys(0, part.q.tokens, tokens).begin / whole * whole;
 }
 
 // For a prompt that grows: with room, as new memory costs more than half as much as reading the cache into it.
@@ -44,7 +47,7 @@ void PromptAttention(const ExecutedPlan& plan, const AttentionProblem& part, con
   AttentionProblem problem = part;
   problem.k = ReadOnly(k);
   problem.v = ReadOnly(v);
-  const ExecutedSequence prepared(plan, problem, memory.executed);
+  const ExecutedSequence prepared(plan, problem, memory.executed, tokens - part.q.tokens);
   Grow(memory.workspace, prepared.WorkspaceBytes());
   prepared.Run(memory.workspace.span());
 }

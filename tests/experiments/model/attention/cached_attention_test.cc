@@ -189,6 +189,32 @@ TEST(PromptAttention, APartThatCutsABlockIsNotTheWhole) {
   EXPECT_LT(RelativeError(got, whole), 0.01) << "by less than a code of 127";
 }
 
+// Scales of tokens<N> count from the prompt's first token, whatever the parts and the window.
+TEST(PromptAttention, ScalesOfTokensAreOfTheWhole) {
+  using enum Granularity::Kind;
+  for (const auto& [q, k] :
+       {std::pair(Granularity{kTokens, 48}, Granularity{kTokens, 96}), {{kTokensBy8, 96}, {kTokensBy4x2, 24}}}) {
+    for (const Mask mask : {Mask{}, Mask{.kind = Mask::Kind::kWindow, .window = 100}}) {
+      RandomAttention in({.family = HeadKind::kV1, .queries = 500, .keys = 500, .mask = mask});
+      const ExecutedPlan plan{.attention = PlanOf(AttentionPlan::Order::kLate), .scale_q = q, .scale_k = k};
+      ExpectWhole(plan, in, kInt8, {192, 192, 116}, Formatted("{} {} window {}", Name(q), Name(k), mask.window));
+    }
+  }
+}
+
+// Queries of a run that a part cuts have a scale on each side; those of later runs are as of the whole.
+TEST(PromptAttention, APartThatCutsARunOfQueries) {
+  RandomAttention in({.family = HeadKind::kStandard, .queries = 200, .keys = 200});
+  const ExecutedPlan plan{.attention = PlanOf(AttentionPlan::Order::kLate),
+                          .scale_q = {Granularity::Kind::kTokens, 48}};
+  KvCache cache = CacheOf(in, kInt8);
+  const std::vector<float> got = InParts(plan, in, {64, 136}, cache), whole = Whole(plan, in, cache);
+  const auto row = in.problem.out.token_stride;
+  EXPECT_TRUE(std::equal(got.begin(), got.begin() + 48 * row, whole.begin()));
+  EXPECT_FALSE(std::equal(got.begin() + 48 * row, got.begin() + 96 * row, whole.begin() + 48 * row));
+  EXPECT_TRUE(std::equal(got.begin() + 96 * row, got.end(), whole.begin() + 96 * row));
+}
+
 TEST(PromptAttention, LearnedSinksRotationsAndQuantizedLogits) {
   RandomAttention in({.family = HeadKind::kV1, .heads = 2, .kv = 2, .queries = 200, .keys = 200});
   const std::vector<float> sinks = {0.5f, -2.0f, -std::numeric_limits<float>::infinity(), 3.0f};
