@@ -39,8 +39,8 @@ struct Refusal {
   bool Refuses(const Rule& rule, const ModelSites& model) const;
 };
 
-// What to try where no kernel carries a rule out.
-inline constexpr const char* kSimulate = "simulating it";
+// What to try where no kernel carries a rule out. Some commands, as generate, cannot simulate.
+inline constexpr const char* kSimulate = "simulating it, as tare eval does without --executed";
 
 std::span<const Refusal> Refusals();
 

@@ -161,6 +161,7 @@ TEST(GenerateCommand, RefusalsSayWhatToTry) {
   refused(Generate({}), 2, "--prompt: got none, expected a text, or a file with --input");
   refused(Generate({"--prompt", "a", "--tokens", "4000"}), 1, "expected at most max_position_embeddings 2048 together");
   refused(Generate({"--prompt", "a", "--plan", "attn_logits=int6/row"}), 2, "attn_logits");
+  refused(Generate({"--prompt", "a", "--plan", "sage2"}), 2, "try simulating it, as tare eval does without --executed");
   refused(Generate({"--prompt", "a", "--cache", "cache_k=int5/token"}), 2, "got 'int5'");
   refused(Generate({"--prompt", "a", "--plan", "int8", "--cache", "last=8"}), 2, "rules for attention beside last=8");
   refused(Generate({"--input", folder / "two.safetensors"}, GoldenFolder("llama-mha")), 1, "got 2 rows of ids");

@@ -93,13 +93,14 @@ TEST(ExecutedPlan, RotationsOfQueriesAndKeysAreTheSame) {
   for (const char* other : {"k=int4/token", "k=int4/token+hadamard8"})
     EXPECT_THAT(Call([&] { Of(std::string("q=int4/token+hadamard,") + other + rest); }),
                 ThrowsMessage<Error>(
-                    "plan rule 'q=int4/token+hadamard': got a rotation that q and k do not share, "
-                    "expected the same +hadamard for both, as products of rotated rows need; try simulating it"));
+                    "plan rule 'q=int4/token+hadamard': got a rotation that q and k do not share, expected the same "
+                    "+hadamard for both, as products of rotated rows need; try simulating it, as tare eval does "
+                    "without --executed"));
 }
 
 TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
   const auto refused = [](const std::string& text, const std::string& rule, const char* got, const char* expected) {
-    const char* const attempt = !std::string_view(got).starts_with("blocks") ? "simulating it"
+    const char* const attempt = !std::string_view(got).starts_with("blocks") ? kSimulate
                                 : rule.starts_with("v")                      ? "block64.channel"
                                                                              : "block64";
     const std::string message = Formatted("plan rule '{}': got {}, expected {}; try {}", rule, got, expected, attempt);

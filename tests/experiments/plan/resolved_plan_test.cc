@@ -72,7 +72,8 @@ TEST(ResolvedPlan, FormatsThatAreNotIntegers) {
     return "";
   };
   EXPECT_EQ(refused("q=mxfp4,k=mxfp4,probs=u8/block64,v=int8/channel", Carrying::kExecuted),
-            "plan rule 'q=mxfp4': got mxfp4, expected integers, as integer kernels need; try simulating it");
+            "plan rule 'q=mxfp4': got mxfp4, expected integers, as integer kernels need; try simulating it, as tare "
+            "eval does without --executed");
   EXPECT_EQ(refused("weights=nvfp4", Carrying::kStored), "");
   EXPECT_EQ(refused("linear_in=fp8e4m3/token,q_proj.in=nvfp4,lm_head.in=mxfp6e3m2", Carrying::kExecuted), "");
   EXPECT_EQ(refused("cache_k=nvfp4,cache_v=nvint4", Carrying::kSimulated), "");  // no scale of later tokens
@@ -313,7 +314,7 @@ TEST(ResolvedPlan, StoredWeightsThatAreNotIntegers) {
   model.weights[{Site::kQProjW, 0}] = {.in = 43, .format = Format::kMxFp4, .group = 32};
   EXPECT_EQ(Message("weights=mxfp4,linear_in=int8/token", model, Carrying::kSimulated), "accepted");
   ExpectRefused({"linear_in=int8/token", "linear_in=int8/token",
-                 "blocks of 32 for rows of 43 weights of layer 0, q_proj.w", "a divisor", "simulating it"},
+                 "blocks of 32 for rows of 43 weights of layer 0, q_proj.w", "a divisor", kSimulate},
                 model, Carrying::kExecuted);
   model.weights[{Site::kQProjW, 0}] = {.in = 64, .format = {}, .group = 0};
   for (const char* fits :
@@ -355,9 +356,8 @@ TEST(ResolvedPlan, AGroupThatWorksEverywhere) {
       "plan rule 'down_proj.w=int4/group43': got groups of 43 in layer 0, down_proj.w, expected multiples of 16 or "
       "one scale per channel; try group16, or a rule after it for these weights alone: down_proj.w=int4/group16");
   model.weights[{Site::kDownProjW, 0}] = {.in = 688, .format = Format::kInt4, .group = 43};
-  EXPECT_THAT(
-      refusal("down_proj.in=int8/token", Carrying::kExecuted),
-      AllOf(StartsWith("plan rule 'down_proj.in=int8/token': got groups of 43"), EndsWith("try simulating it")));
+  EXPECT_THAT(refusal("down_proj.in=int8/token", Carrying::kExecuted),
+              AllOf(StartsWith("plan rule 'down_proj.in=int8/token': got groups of 43"), EndsWith(kSimulate)));
 }
 
 TEST(ResolvedPlan, SitesWithoutAnIntegerKernel) {
@@ -365,7 +365,7 @@ TEST(ResolvedPlan, SitesWithoutAnIntegerKernel) {
       {"attn_out=int8/token", "attn_out=int8/token", "a site without an integer kernel",
        "weights, linear_in, lambda_proj.w, lambda_proj.in, lm_head.w, lm_head.in, q, k, v, attn_logits, probs or "
        "difference",
-       "simulating it"},
+       kSimulate},
       Sites(1), Carrying::kExecuted);
   for (const char* rule : {"linear_in=int8/group32", "linear_in=int8/token+mse"}) {
     const std::string got =
