@@ -31,11 +31,14 @@ const StepKind& KindOf(std::string_view step, std::string_view text, StepKinds k
     return step == kind->name || (!kind->options.empty() && step.substr(0, step.find(':')) == kind->name);
   };
   const auto found = std::ranges::find_if(kinds, is_kind);
-  if (found == kinds.end())
-    FailUsage(
-        "--method '{}': got step '{}', expected {}, joined by +", text, step,
-        Listed(kinds, ", ", [](const StepKind* kind) { return Formatted("{}{}", kind->name, kind->options); }, " or "));
-  return **found;
+  if (found != kinds.end()) return **found;
+  std::vector<std::string> names;
+  for (const StepKind* const kind : kinds) names.emplace_back(kind->name);
+  const std::string* const nearest = NearestOf(step.substr(0, step.find(':')), names);
+  FailUsage("--method '{}': got step '{}', expected {}, joined by +{}", text, step,
+            Listed(
+                kinds, ", ", [](const StepKind* kind) { return Formatted("{}{}", kind->name, kind->options); }, " or "),
+            nearest == nullptr ? "" : "; the nearest is " + *nearest);
 }
 
 // Refuses a step of this place after the others of the method.

@@ -269,8 +269,11 @@ Rule Parser::ParseRule() {
     for (const SiteInfo& info : kSites) names.emplace_back(info.name);
     if (const PlanPreset* const preset = FindPreset(rule.name); preset != nullptr && !whole)
       Refuse(at, Formatted("a site: a preset stands alone; try its rules, {}", preset->rules));
-    if (const std::string* near = NearestOf(rule.name, names))
-      Refuse(at, Formatted("{}; the nearest is {}", whole ? "a preset or a rule SITE=FORMAT" : "a site", *near));
+    std::vector<std::string> known = names;
+    if (whole) std::ranges::transform(SpelledFormats(), std::back_inserter(known), [](Format f) { return Name(f); });
+    if (const std::string* near = NearestOf(rule.name, known))
+      Refuse(at, Formatted("{}; the nearest is {}{}", whole ? "a preset or a rule SITE=FORMAT" : "a site",
+                           FindPreset(*near) == nullptr && ParseFormat(*near) ? "SITE=" : "", *near));
     Refuse(at, OneOf(Listed(names, " ")));
   }
   const SiteClass& site_class = ClassOf(rule.sites.front());
@@ -298,12 +301,12 @@ Rule Parser::ParseRule() {
   }
   const bool f32 = rule.format == Format::kF32, takes_options = !f32 || !site_class.of_f32.empty();
   while (takes_options && Take('+')) {
-    if (TakeRange(site_class, rule.format)) continue;
     const size_t option = Place();
-    ParseOption(site_class, rule.options);
     const std::string_view word = text_.substr(option, EndOfWord(option) - option);
-    if (f32 && !HasWord(site_class.of_f32, word.substr(0, word.find('.'))))
-      RefuseAt(option, Formatted("got '{}', but f32 rounds nothing; expected {}", word, OneOf(site_class.of_f32)));
+    if (f32 && !HasWord(site_class.of_f32, word.substr(0, word.find_first_of("0123456789."))))
+      Refuse(option, OneOf(site_class.of_f32) + ", as f32 rounds nothing");
+    if (TakeRange(site_class, rule.format)) continue;
+    ParseOption(site_class, rule.options);
     if (Info(rule.format).block > 0 && rule.options.HasClip())
       RefuseAt(option, Formatted("got '{}', but the scales of {} follow from its blocks",
                                  text_.substr(option, pos_ - option), Name(rule.format)));

@@ -64,7 +64,9 @@ TEST(QuantizeMethodTest, StepsAreReadAndWritten) {
 
 TEST(QuantizeMethodTest, InvalidCombinationsAreRefused) {
   for (const auto& [text, message] : {std::pair{"", "got step ''"},
-                                      {"awp", "got step 'awp'"},
+                                      {"awp", "joined by +; the nearest is awq"},
+                                      {"gtpq:0.05+quantease", "joined by +; the nearest is gptq"},
+                                      {"smoothquant+svd", "joined by +; the nearest is svdquant"},
                                       {"awq:0.5", "got step 'awq:0.5'"},
                                       {"awq+quantease", "another step made"},
                                       {"gptq+awq", "before they become codes"},

@@ -64,7 +64,13 @@ TEST(PlanText, WhatRecipesAddIsChecked) {
       {"q=mxfp4+top2", "got 'top2', but the scales of mxfp4 follow from its blocks"},
       {"head_out=int8/tokens64", "got 'tokens64', expected one of tensor head token"},
       {"q=int8/tokens4.by8", "column 8: got 'tokens4.by8', expected a multiple of 8 tokens: tokens32.by8"},
-      {"q=int8/tokens64.by2", "got 'tokens64.by2', expected one of tensor head token tokens<N>"}};
+      {"q=int8/tokens64.by2", "got 'tokens64.by2', expected one of tensor head token tokens<N>"},
+      {"int9", "got 'int9', expected a preset or a rule SITE=FORMAT; the nearest is int8\n"},
+      {"nvpf4", "got 'nvpf4', expected a preset or a rule SITE=FORMAT; the nearest is SITE=nvfp4\n"},
+      {"atn_logits", "expected a preset or a rule SITE=FORMAT; the nearest is attn_logits\n"},
+      {"attn_logits=f32+", "column 17: got the end, expected sink, as f32 rounds nothing"},
+      {"probs=f32+smooth", "column 11: got 'smooth', expected one of diff exp rescale sum, as f32 rounds nothing"},
+      {"cache_v=f32+zero", "column 13: got 'zero', expected hadamard, as f32 rounds nothing"}};
   for (const auto& [plan, message] : kRefused)
     EXPECT_THAT([&] { Plan::Parse(plan); }, testing::ThrowsMessage<Error>(testing::HasSubstr(message))) << plan;
 }

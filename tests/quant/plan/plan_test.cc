@@ -175,7 +175,7 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
   for (const Case& c : {
            Case{"wieghts=int4/group64", 1, "got 'wieghts', expected a site; the nearest is weights"},
            Case{"zz=int4/group64", 1, "got 'zz', expected one of weights linear_in embed q_proj.w"},
-           Case{"int3", 1, "got 'int3', expected a preset or a rule SITE=FORMAT; the nearest is int8"},
+           Case{"int3", 1, "got 'int3', expected a preset or a rule SITE=FORMAT; the nearest is SITE=int3\n"},
            Case{"zz", 1, "got 'zz', expected one of int8 int6 int4 sage1"},
            Case{",q=int8/token", 1, "got ',', expected one of weights"},
            Case{"q=int8/token,,k=f32", 14, "got ',', expected one of weights"},
@@ -216,8 +216,8 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"k=int8/token+keep4+keep5", 20, "one number of keys"},
            Case{"attn_logits=mxfp4+maxshift+mse", 28, "the scales of mxfp4 follow from its blocks"},
            Case{"attn_logits=int8/row+smooth", 22, "got 'smooth', expected one of maxshift sink keep static p mse"},
-           Case{"attn_logits=f32+sink+keep4", 22, "got 'keep4', but f32 rounds nothing; expected sink"},
-           Case{"attn_logits=f32+mse", 17, "got 'mse', but f32 rounds nothing"},
+           Case{"attn_logits=f32+sink+keep4", 22, "got 'keep4', expected sink, as f32 rounds nothing"},
+           Case{"attn_logits=f32+mse", 17, "got 'mse', expected sink, as f32 rounds nothing"},
            Case{"attn_logits=f32+sink+sink", 22, "expected each option once"},
            Case{"k=f32+sink", 6, "got '+'"},
            Case{"probs=u8/row+maxshift", 14,
@@ -255,7 +255,7 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"cache_v=bf16/token", 13, "got '/', expected '+', ',' or the end"},
            Case{"cache_v=int8/token+prerotary", 20,
                 "got 'prerotary', expected one of full zero min mean hadamard static"},
-           Case{"cache_k=f32+static", 13, "got 'static', but f32 rounds nothing; expected one of hadamard prerotary"},
+           Case{"cache_k=f32+static", 13, "got 'static', expected one of hadamard prerotary, as f32 rounds nothing"},
            Case{"cache_k=int8/token+hadamard+hadamard", 29, "expected each option once"},
            Case{"weights=int4/channel+hadamard16+hadamard", 33, "expected each option once"},
            Case{"weights=int4/channel+hadamard1", 22, "expected hadamard, or with the channels of a run from 2 to"},
@@ -308,7 +308,7 @@ TEST(Plan, SelectorsAreLists) {
 TEST(Plan, CachesAreSites) {
   for (const char* text :
        {"cache_k=int2/channel+min+hadamard+prerotary,cache_v=int3/token+zero", "cache_k=bf16+hadamard,cache_v=bf16",
-        "cache_k=f32+hadamard+prerotary", "weights=int8/channel,cache_k=int6/token,cache_k[l0,l31]=f32"}) {
+        "cache_k=f32+hadamard64+prerotary", "weights=int8/channel,cache_k=int6/token,cache_k[l0,l31]=f32"}) {
     EXPECT_EQ(Plan::Parse(text).canonical(), text);
     EXPECT_TRUE(Plan::Parse(text).NamesCaches()) << text;
   }

@@ -46,8 +46,8 @@ TEST(SoftmaxSteps, AreOptionsOfProbs) {
             "probs=f32+diff.f16+exp.f16rz+sum.bf16");
   for (const auto& [text, says] :
        {std::pair{"probs=f32+unnormalized",
-                  "column 11: got 'unnormalized', but f32 rounds nothing; expected one of diff exp rescale sum"},
-        {"probs=f32+keep4", "column 11: got 'keep4', but f32 rounds nothing"},
+                  "column 11: got 'unnormalized', expected one of diff exp rescale sum, as f32 rounds nothing"},
+        {"probs=f32+keep4", "column 11: got 'keep4', expected one of diff exp rescale sum, as f32 rounds nothing"},
         {"probs=f32+diff", "column 11: got 'diff', expected diff once, as diff.f16, diff.bf16, diff.f16rz or"},
         {"probs=f32+exp.f32", "column 11: got 'exp.f32', expected exp once, as exp.f16"},
         {"probs=f32+sum.f16+sum.bf16", "column 19: got 'sum.bf16', expected sum once"},
