@@ -12,6 +12,7 @@
 
 #include "experiments/model/attention/float_attention.h"
 #include "experiments/model/plan_run.h"
+#include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/message.h"
 #include "quant/format/round.h"
 #include "tests/support/call.h"
@@ -38,6 +39,22 @@ SiteBlock Logits(std::vector<float>& values, int64_t first_row, int64_t stride) 
           .column_step = 1,
           .values = values.data(),
           .stride = stride};
+}
+
+// Rows of logits take two levels, as maps do: an f32 of their own.
+TEST(SimulatedRows, NvFp4OfARow) {
+  for (const Format format : {Format::kNvFp4, Format::kNvInt4}) {
+    std::vector<float> values(2 * 40);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i)) * (i < 40 ? 1.0f : 300.0f);
+    std::vector<float> expected = values;
+    for (size_t r = 0; r < 2; ++r) RoundInBlocksOfRow({expected.data() + 40 * r, 38 + r}, format);
+    SimulatedPlan quantizer(Formatted("attn_logits={}/row", Name(format)),
+                            {.family = "llama", .layers = 1, .heads = 1, .kv_heads = 1});
+    SiteBlock block = Logits(values, 37, 40);
+    block.layer = 0, block.head = 0, block.map = 1;
+    quantizer.Visit(block, 0);
+    EXPECT_EQ(values, expected) << Name(format);
+  }
 }
 
 TEST(RowChangeTest, NothingWithoutOptions) {
