@@ -3,12 +3,13 @@
 # the source's, by method and width, with Student's interval over the cuts of the calibration text; then how much of the
 # divergence of rounding to nearest a method leaves in each model, whether that share is another one in the differential
 # model (paired by cut, of logarithms; a star: significantly, after Holm over the cells that have cuts), and the method
-# that leaves least. From the table.csv of `tare sweep --source` of each model.
+# that leaves least, without svdquant, whose branch costs bits. From the table.csv of `tare sweep --source` of each
+# model.
 BEGIN {
   n = split("int4 int4+zero int3 int3+zero int2 int2+zero e8p", list, " ")
   for (i = 1; i <= n; i++) seen("width", list[i])
   n = split("rtn hadamard+rtn awq+rtn gptq hadamard+gptq gptaq qronos gptaq+quantease " \
-            "cayley+gptaq+quantease signround autoround", list, " ")
+            "cayley+gptaq+quantease signround autoround svdquant", list, " ")
   for (i = 1; i <= n; i++) seen("method", list[i])
   seen("kind", "standard"); seen("kind", "differential")
 }
@@ -44,12 +45,14 @@ function left(kind, width, method,    key, i, m) {
   for (i = 1; i <= cuts[key]; i++) m += log_left(kind, width, method, i) / cuts[key]
   return exp(m)
 }
-function best(kind, width,    m, least, name) {
-  for (m = 1; m <= count["method"]; m++)
-    if ((kind, width, order["method", m], "kld") in cuts && (!name || left(kind, width, order["method", m]) < least)) {
-      name = order["method", m]
-      least = left(kind, width, name)
-    }
+function best(kind, width,    m, method, least, name) {
+  for (m = 1; m <= count["method"]; m++) {
+    method = order["method", m]
+    if (method ~ /svdquant/ || !((kind, width, method, "kld") in cuts)) continue
+    if (name && left(kind, width, method) >= least) continue
+    name = method
+    least = left(kind, width, name)
+  }
   return name
 }
 # p of a row's shares being the same in both models.
