@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transformations of input channels, which whoever makes the inputs undoes: factors, and rotations.
-//
-// Factors of input channels: channel j of the input is divided by s_j and its weights are multiplied by s_j.
+// Transformations of input channels, which whoever makes the inputs undoes: rotations, and factors: channel j of the
+// input is divided by s_j and its weights are multiplied by s_j.
 //
 // SmoothQuant (Xiao et al., arXiv 2211.10438, eq. 4): outliers of activations become outliers of weights, which are
 // easier to round.
 //
 //   s_j = max|X_j|^alpha / max|W_j|^(1 - alpha)
 //
-// AWQ (Lin et al., arXiv 2306.00978): input channels that carry large values are rounded more finely, with
-// more steps; then the ranges of groups are clipped. Both are searched by the error of the outputs on calibration
-// inputs, as in the authors' llm-awq:
+// AWQ (Lin et al., arXiv 2306.00978): channels with large values are rounded with more steps, then ranges of groups
+// clipped. Both are searched by the error of outputs on calibration inputs, as in the authors' llm-awq:
 //
 //   s_j  = max(a_j^ratio, 10^-4) / sqrt(largest s * smallest s)      a_j: mean |x_j|; ratio 0, 0.05 .. 0.95
 //   clip = largest magnitude of the group * (1 - i/20)               i = 0 .. 9, the first of least ||(w - q) x||^2
 //
-// A group's clip looks at its own inputs alone, as if the other groups were exact. Where llm-awq looks at 512 sampled
-// tokens, second moments H = X X^T take all in.
+// A group's clip sees its own inputs alone, as if others were exact. H = X X^T has all inputs, llm-awq 512 tokens.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +27,7 @@
 
 namespace tare {
 
-// input, weight: largest magnitude per channel, finite, same length. 0 <= alpha <= 1. s = 1 for a channel with a 0 in
-// either; all others lie between 1e-5 and 1e5.
+// input, weight: largest |x| per channel, finite, as many. alpha: 0 to 1. s = 1 where either is 0, else 1e-5 to 1e5.
 std::vector<float> SmoothingFactors(std::span<const float> input, std::span<const float> weight, double alpha);
 
 inline constexpr int kAwqRatios = 20;
@@ -40,14 +36,12 @@ inline constexpr int kAwqRatios = 20;
 // whose inputs are all 0 has s = 1 (llm-awq: the smallest s, which would round its weights to 0).
 std::vector<float> AwqFactors(std::span<const double> magnitudes, int ratio);
 
-// The ends of every group of W [out, in], [out][groups], with the least error of its outputs; read(row, values) gives
-// W's rows. matrix: its format and groups count. moments: H [in, in], both triangles. Uses all threads; rows are
-// independent.
+// The ends of every group of W [out, in], [out][groups], with the least error of outputs; read(row, values): W's rows.
+// matrix: format and groups. moments: H [in, in], both triangles. Uses all threads; rows are independent.
 std::vector<Ends> AwqEnds(const ReadRow& read, const QuantizedMatrix& matrix, std::span<const float> moments);
 
-// ---- A rotation of channels, x -> x R: a randomised Hadamard rotation, or that and a learned one after it
-// (CayleyStep), or that and a reflection after it, with which R keeps the mean of the channels and so commutes with a
-// LayerNorm:
+// ---- A rotation of channels, x -> x R: a randomised Hadamard rotation, perhaps with a learned one after it
+// (CayleyStep) or a reflection, with which R keeps the mean of the channels and so commutes with a LayerNorm:
 //
 //   R = H (I - 2 w w^T / |w|^2),  w = 1 H - 1     takes the vector of ones, which H makes 1 H, back to itself
 
@@ -77,8 +71,7 @@ class ChannelRotation {
 // iterations; here it is exact, so that Q stays orthogonal to double's rounding in any number of steps.
 inline constexpr int kCayleySteps = 100;
 
-// One step from q [n, n], against the gradient m [n, n], both row-major. Where A is 0, q stays. Sums are in double, on
-// one thread: 8 n^3 / 3 products for the factor and n^3 for q.
+// A step from q [n, n] against m [n, n], row-major; q stays where A is 0. Double, one thread: 11 n^3 / 3 products.
 void CayleyStep(int64_t n, std::span<const double> m, double angle, std::vector<double>& q);
 
 // How the errors of rounding grow with the weights of their group, for gradients through rounding: they keep their size
@@ -90,8 +83,7 @@ void CayleyStep(int64_t n, std::span<const double> m, double angle, std::vector<
 // their weights. With codes held an error would follow its own weight, which is exact until a code changes and wrong
 // over any step that changes many: experiments/quantize/steps/rotations.cc says what that costs.
 //
-// Adds the gradient of <p, e(w)> to `gradient`; all of the values of one group, as many. A group without a scale adds
-// nothing; of several equal ends one counts.
+// Adds the gradient of <p, e(w)> to `gradient`, for one group's values: none without a scale; of equal ends one counts.
 void AddErrorGrowth(const Format& format, std::span<const float> w, std::span<const float> e, std::span<const float> p,
                     std::span<float> gradient);
 

@@ -22,9 +22,8 @@ struct DoublesOf {
 };
 
 // c [kTile, kTile] -= a b. a is [kTile / kRows][kTile of the sum][kRows], b and c row-major; products are subtracted
-// one after another, so that the width of registers does not show (and none is fused: -ffp-contract=off). Eight sums at
-// once: with vectors of twice a register's width they do not fit in AVX2's sixteen (one layer of 7 G parameters on a
-// Zen 3: 153 s, four fifths of them here).
+// one by one, so that register width does not show (none is fused: -ffp-contract=off). Eight sums: at twice a
+// register's width they overflow AVX2's sixteen (a layer of 7 G parameters on a Zen 3: 153 s, four fifths here).
 template <int kBytes>
 TARE_INTO_CALLER inline void SubtractTile(const double* a, const double* b, double* c) {
   using Vector = typename DoublesOf<kBytes>::Vector;
@@ -183,8 +182,7 @@ void FactorInPlace(int64_t n, float* a, const std::string& where) {
   }
 }
 
-// Row by row of tiles: X_ij = -L_ii^-1 (sum over k from j to i - 1 of L_ik X_kj), with the rows above done and this one
-// not.
+// Row by row of tiles: X_ij = -L_ii^-1 (sum over k from j to i - 1 of L_ik X_kj), the rows above being done.
 void InvertInPlace(int64_t n, float* lower) {
   Tiles tiles(n, lower);
   const int64_t count = tiles.Count();

@@ -140,8 +140,7 @@ void GptqFactor::RoundRows(RowsInWork& rows) const {
   }
 }
 
-// Turns the sums [columns][kRowsTogether] of columns into the moves to where the error would be least:
-// moves R_columns,columns = sums.
+// Turns the sums [columns][kRowsTogether] into the moves of least error: moves R_columns,columns = sums.
 void GptqFactor::Move(Range columns, float* sums) const {
   for (int64_t j = columns.begin; j < columns.end; ++j) {
     float* const moved = sums + (j - columns.begin) * kRowsTogether;
@@ -153,8 +152,7 @@ void GptqFactor::Move(Range columns, float* sums) const {
   }
 }
 
-// Scales the group that begins at a column by its moved weights. Errors of the columns from `later` on have
-// reached the sums of this column's panel alone.
+// Scales the group that begins at a column by moved weights. Errors from `later` on reached only this panel's sums.
 void GptqFactor::ScaleMoved(int64_t later, int64_t column, RowsInWork& rows) const {
   const QuantizedMatrix& m = rows.matrix.view();
   const int64_t g = column / m.group, n = m.GroupEnd(g) - column;

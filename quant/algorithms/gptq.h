@@ -32,10 +32,9 @@ namespace tare {
 
 inline constexpr double kGptqDamping = 0.01;
 
-// In which inputs are rounded: by falling mean square, so that those that count most lose least, or as they are stored;
-// kMoved: as they are stored, and a group's scale is taken from its weights as all inputs before it have moved them.
-// The authors' code does so without static_groups, but a group within one of its blocks of 128 inputs lacks what the
-// block's own inputs moved. A format's scale of the whole tensor (NVFP4's) stays that of the stored weights.
+// In which inputs are rounded: by falling mean square, so that what counts most loses least, or as stored; kMoved: as
+// stored, and a group's scale is that of its weights as all inputs before moved them. The authors' code does so without
+// static_groups, but lacks moves within its blocks of 128. A whole tensor's scale (NVFP4) is of stored weights.
 enum class GptqOrder { kFalling, kStored, kMoved };
 
 // Shared by all weights with the same inputs.
@@ -50,8 +49,7 @@ class GptqFactor {
 
   int64_t in() const { return static_cast<int64_t>(order_.size()); }
   int64_t first() const { return order_.front(); }  // the input that is rounded first
-  // Rounds all of matrix's rows; read(row, values) gives W's. Uses all threads; rows do not depend on each other.
-  // Throws Error for a matrix of other inputs.
+  // Rounds all rows; read(row, values): W's. Uses all threads; rows are independent. Throws Error for other inputs.
   void Round(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix) const;
 
  private:

@@ -11,8 +11,7 @@
 
 namespace tare {
 
-// A block of rows in progress; lanes are rows, and those beyond `rows` hold zeros. Codes are their values before the
-// scale, less their zero point.
+// Rows in progress are lanes, zeros beyond `rows`. Codes are their values before the scale, less their zero point.
 struct QuantEase::Block {
   Block(const QuantizedMatrix& m, int64_t first_row, int64_t count)
       : matrix(m),

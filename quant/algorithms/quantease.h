@@ -26,12 +26,10 @@ namespace tare {
 
 class QuantEase {
  public:
-  // hessian: sum of x x^T, [in, in], symmetric; only its upper triangle is read. Throws Error, starting with `where`,
-  // if it is not finite.
+  // hessian: sum of x x^T, [in, in]; read is its upper triangle. Throws Error, starting with `where`, if not finite.
   QuantEase(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where);
 
-  // Improves all rows; read(row, values) returns W's. Uses all threads; rows are independent. A row stops after
-  // `sweeps` or after a sweep that changed nothing.
+  // Improves all rows; read(row, values): W's. Uses all threads. Rows stop after `sweeps`, or one without a change.
   void Improve(const ReadRow& read, int sweeps, QuantizedMatrixBuffer& matrix) const;
 
  private:

@@ -22,8 +22,7 @@ void RoundToLattice(const float* values, int64_t n, float inv, float* rounded) {
   }
 }
 
-// Rounds to the codes' values before the scale (for integers, the codes): RoundedIn of each, bit for bit. Clamping
-// before rounding gives the same codes, as the bounds are whole.
+// Rounds to code values before the scale, RoundedIn of each bit for bit. Clamping first is the same: bounds are whole.
 void RoundGroup(const float* values, int64_t n, const GroupScale& group, const FormatInfo& info, float* rounded) {
   const float inv = group.scale.inv, zero = group.zero, origin = group.origin;
   if (info.together > 1) return RoundToLattice(values, n, inv, rounded);

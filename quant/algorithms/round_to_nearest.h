@@ -22,31 +22,26 @@ namespace tare {
 // 2^-10: SageAttention 3's probabilities (thu-ml/SageAttention d1a57a5, softmax_fused.h). Values are finite.
 void RoundInBlocksOfRow(std::span<float> row, const Format& format);
 
-// Reads one row of a matrix.
 using ReadRow = std::function<void(int64_t row, float* values)>;
 
 enum class ClipChoice { kAbsmax, kLeastSquares };
 
-// The ends that determine the scale of n finite values. tensor_absmax: the largest magnitude of all that share the
-// format's f32 per tensor, if it has one. importance: n factors, at least 0, of the squared errors in kLeastSquares;
-// null: all are 1.
+// The ends that set the scale of n finite values. tensor_absmax: the largest of all that share the format's f32 per
+// tensor. importance: n factors >= 0 of the squared errors in kLeastSquares; null: all 1.
 Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice choice, float tensor_absmax = 0,
                 const float* importance = nullptr);
-// clip, or what the n values lose less by, in squared error: 1.5 clip where the format is four over six, -clip, which
-// asks for sevenths (round.h), where it is IF4.
+// clip, or of less squared error: 1.5 clip for four over six, -clip, which asks for sevenths (round.h), for IF4.
 float BlockEnd(const float* values, int64_t n, const Format& format, float clip, float tensor_absmax);
 
 // Chooses the ends that determine the scale of group g, n values of a row.
 using GroupEnds = std::function<Ends(int64_t row, int64_t g, const float* values, int64_t n)>;
 
-// Chooses ends as ChooseEnds does.
 GroupEnds EndsBy(ClipChoice choice, const Format& format, float tensor_absmax = 0);
 
 // The values that n values of a group are rounded to.
 void RoundedValues(const float* values, int64_t n, const GroupScale& group, const Format& format, float* rounded);
 
-// Rounds one row of `in` values into its place in a matrix. Throws Error, naming the index, for a value that is not
-// finite, and for a row that the matrix does not have.
+// Rounds a row of `in` values into a matrix. Throws Error for a value not finite, naming its index, or a row not there.
 void RoundRowToNearest(const float* row, ClipChoice choice, QuantizedMatrixBuffer& matrix, int64_t index);
 void RoundRowToNearest(const float* row, const GroupEnds& ends, QuantizedMatrixBuffer& matrix, int64_t index);
 

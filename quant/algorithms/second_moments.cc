@@ -18,9 +18,8 @@
 namespace tare {
 namespace {
 
-// sums [kPanel][kRowsTogether] += panel [count][kPanel] times x [count][kRowsTogether]. Those of vectors hold the sums
-// in registers; meanwhile the next panel is fetched, whose place no processor guesses (4,096 columns, one core of a Zen
-// 5: 80 GFLOP/s without, 145 with it).
+// sums [kPanel][kRowsTogether] += panel [count][kPanel] times x [count][kRowsTogether]. Vectors hold sums in registers,
+// fetching the next panel, whose place no processor guesses (4,096 columns, a Zen 5 core: 80 GFLOP/s, 145 with it).
 void AddPlain(int64_t count, const float* panel, const float*, const float* x, float* sums) {
   for (int64_t k = 0; k < count; ++k) {
     for (int64_t j = 0; j < kPanel; ++j) {

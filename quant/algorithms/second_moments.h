@@ -46,8 +46,7 @@ class Panels {
   // m[k][column].
   float At(int64_t k, int64_t column) const { return Row(column / kPanel, k)[column % kPanel]; }
 
-  // The sums of these panels' columns, over these k, which the panels hold; x and sums of ValuesFor(n) values, on
-  // boundaries of 64 bytes.
+  // Sums of these panels' columns over these k, which the panels hold; x and sums: ValuesFor(n) values, 64-aligned.
   void AddProducts(Range k, Range panels, const float* x, float* sums) const;
 
  private:
@@ -99,14 +98,12 @@ double OutputError(std::span<const float> errors, int64_t in, std::span<const fl
 //
 //   W'_r = W_r + (W C)_r / H_rr       H_rr without damping; W_r where input r is always 0
 //
-// The others are the solution behind this code. That is where GPTQ moves them from the W' that is the solution with
-// W'_r given: GPTAQ's plus a multiple of row r of H^-1. (Xilinx/brevitas b106358, graph/qronos.py, solves again after
-// the first code.)
+// The others are the solution behind this code, where GPTQ moves them from the W' that solves for W'_r given: GPTAQ's
+// plus a multiple of row r of H^-1. (Xilinx/brevitas b106358, graph/qronos.py, solves again after the first code.)
 class AsymmetricTarget {
  public:
-  // hessian: sum of x~ x~^T, only its upper triangle is read; cross: C; both [in, in]. Throws Error, starting with
-  // `where`, if H is not positive definite. first: of Qronos r's unit vector [in], which rotated inputs turn; empty:
-  // GPTAQ.
+  // hessian: sum of x~ x~^T, upper triangle; cross: C; both [in, in]. Throws Error, starting with `where`, if H is not
+  // positive definite. first: Qronos r's unit vector [in], which rotated inputs turn; empty: GPTAQ.
   AsymmetricTarget(const std::vector<float>& hessian, const std::vector<float>& cross, int64_t in, double damping,
                    const std::string& where, std::span<const float> first = {});
 
@@ -120,11 +117,9 @@ class AsymmetricTarget {
 
 // ---- Cholesky factors
 
-// The Cholesky factor of a large matrix and its inverse, in place: tiles in f32, sums in double. Uses all threads; the
-// result is bit-equal on any number of threads and any instruction set, because the order of additions is fixed.
-//
-// A matrix of 8,192 inputs takes 2 n^3 / 3 products; a second matrix in f64 would take as much memory as the layer's
-// weights.
+// The Cholesky factor of a large matrix and its inverse, in place: tiles in f32, sums in double. Uses all threads;
+// bit-equal on any number of threads and any instruction set, as the order of additions is fixed. 2 n^3 / 3 products; a
+// second matrix in f64 would take as much memory as the layer's weights (8,192 inputs).
 //
 // a [n, n], row-major, only the lower triangle is read: A = L L^T. Writes L into it and leaves the rest. Throws Error,
 // starting with `where`, if a pivot is not positive or not finite; the contents of a are then undefined.

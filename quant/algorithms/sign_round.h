@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// SignRound (Cheng et al., arXiv 2309.05516; AutoRound's method): learns for each weight an offset of its rounding, and
-// for each group how far its range shrinks (LearnedRows), by the signs of the gradient of the output's error on
-// calibration inputs X:
+// SignRound (Cheng et al., arXiv 2309.05516; AutoRound's method): learns each weight's offset of rounding and each
+// group's shrinking range (LearnedRows) by the signs of the gradient of the output's error on calibration inputs X:
 //
 //   L = (w - q) H (w - q)^T     H = X X^T; its gradient to q is 2 (q - w) H, exact
 //   r = (1 - t / n) / n         in step t of n
 //
-// A row keeps the best that it has seen, which is at least as good as rounding to nearest. AutoRound samples batches
-// and looks at the output of a whole block (experiments/quantize/steps/autoround.h); here the gradient is that of all
-// tokens, so that nothing is random and there is no seed.
+// A row keeps its best, at least as good as rounding to nearest. AutoRound samples batches and sees a block's output
+// (experiments/quantize/steps/autoround.h); this gradient is of all tokens, so nothing is random and there is no seed.
 #pragma once
 
 #include <array>
@@ -23,8 +21,7 @@
 
 namespace tare {
 
-// Rows of a matrix whose rounding is learned, as SignRound does it (arXiv 2309.05516): each weight's offset v, and how
-// far each group's range shrinks.
+// Rows of a matrix whose rounding is learned (arXiv 2309.05516): each weight's offset v, how far each range shrinks.
 //
 //   low  = c + alpha (low0 - c), high = c + beta (high0 - c)     the group's ends; c = 0, with a minimum their middle
 //   code = clamp(round(w / scale + v))                           with the zero point or minimum of these ends (round.h)
@@ -36,9 +33,8 @@ class LearnedRows {
  public:
   using Lanes = std::array<float, kRowsTogether>;
 
-  // Rows of the matrix from the first, multiples of kRowsTogether: with v of 0 and whole ranges, which are rounded to
-  // nearest. read(row, values) gives W's rows, ends a group's to begin with. The format must have integer codes, and m
-  // must stay. Throws Error for a weight that is not finite.
+  // Rows from the first, multiples of kRowsTogether, with v of 0 and whole ranges: rounded to nearest. read(row,
+  // values): W's rows, ends: a group's at first. For integer codes; m must stay. Throws Error for a weight not finite.
   LearnedRows(const QuantizedMatrix& m, int64_t first, const ReadRow& read, const GroupEnds& ends);
 
   int64_t first() const { return first_; }

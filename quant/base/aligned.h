@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A buffer of trivial values on a 64-byte boundary (a cache line, and the widest vector), not initialised. Its memory
-// moves and swaps with it.
+// A buffer of trivial values, 64-byte aligned (a cache line, the widest vector), not initialised. Moves with memory.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,6 @@
 
 namespace tare {
 
-// The value of a map's key.
 template <typename Map, typename Key>
 auto* FindIn(Map& map, const Key& key) {
   const auto found = map.find(key);

@@ -5,8 +5,7 @@
 //   bits(x + kToNearest) = kToNearestBits + round_half_even(x)
 //
 // Compilers make vectors of it on the oldest x86-64, which has no instruction for std::nearbyint. In an FMA, the
-// product is rounded only once, with the sum. Highway's NearestInt takes two more instructions per vector to repair
-// overflow.
+// product is rounded only with the sum. Highway's NearestInt takes two more instructions a vector to repair overflow.
 #pragma once
 
 #include <bit>

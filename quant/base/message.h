@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Tare says: errors, text in std::format's syntax, lists and plurals, and the names nearest to an unknown one.
 //
-// Bad input (a file, a config, a shape at a public entry) throws Error, whose message says "where: got X, expected Y;
-// try Z". A broken promise of our own code aborts through TARE_CHECK.
+// Bad input (a file, a config, a shape) throws Error: "where: got X, expected Y; try Z". TARE_CHECK aborts on our bugs.
 //
-// The conversion of values to text is compiled once, in message.cc; compiled in every source, it would be half of the
-// generated code (200 KB and 2 s for a source of 300 lines).
+// Values become text in message.cc alone: elsewhere it would be half of the code (200 KB and 2 s for 300 lines). Text
+// goes to standard output at once, so that a run whose output goes nowhere ends early; notices, which stop nothing, are
+// sent by a library and shown where the program decides.
 //
-// Text goes to standard output at once, for a run whose output goes nowhere does not go on for hours; notices to the
-// user, which do not stop the run, are sent by a library and shown where the program decides.
-//
-// Ctrl-C in a long run: a signal handler, on a stack of its own (parallel.h), calls RequestStop, and the long loops
-// call ThrowIfStopped between units of work, as ParallelFor does, so that the stack unwinds, temporary files are
-// removed and finished work is kept. What is kept for the same command to continue from is said then, and again when
-// the next run takes it up.
+// Ctrl-C in a long run: a signal handler, on its own stack (parallel.h), calls RequestStop; long loops call
+// ThrowIfStopped between units of work, as ParallelFor does, so that the stack unwinds, temporary files go and finished
+// work stays. What is kept to continue from is said then, and again when the next run takes it up.
 #pragma once
 
 #include <charconv>
@@ -88,8 +84,7 @@ std::string KeptText();
 void SayContinued(const std::string& where, const std::string& from);
 void OnContinued(void (*show)(const std::string& text));
 
-// Names, tokens and texts may hold what a terminal obeys. Control characters, except tabs and ends of lines, become
-// \u001b and the like, which JSON reads as the same text.
+// Names, tokens and texts may hold terminal controls: all but tabs and line ends become \u001b etc., which JSON reads.
 std::string Printable(std::string_view text);
 
 // To standard output, printable. Throws Error where it cannot be written.
@@ -121,8 +116,7 @@ std::string SizeText(int64_t bytes);
 void Notice(const std::string& text);
 void OnNotice(void (*show)(const std::string& text));
 
-// A number that is the whole text: "12", "-3", "0.5", "1e-3"; no blank, no plus sign. Empty if the text is none, or one
-// that T cannot hold.
+// A number that is the whole text: "12", "-3", "0.5", "1e-3"; no blank, no plus. Empty for other texts, or past T.
 template <typename T>
 std::optional<T> ParseNumber(std::string_view text) {
   T value{};
@@ -158,8 +152,7 @@ inline constexpr size_t kLineColumns = 80;
 // Breaks a line between words, and ends the last one; what does not fit continues at the column.
 std::string Wrapped(std::string line, size_t column);
 
-// Levenshtein's: letters to add, remove or change. Only the first 200 letters count, because file names have any
-// length.
+// Levenshtein's: letters to add, remove or change, in the first 200 letters, because file names have any length.
 size_t Distance(std::string_view a, std::string_view b);
 
 // The known name that differs from the word by at most half of the word's letters, and least; first of those that

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work on all threads. It is cut into units that do not depend on the number of threads, so results do not depend on it
-// either. oneDNN called from inside runs on the calling thread alone.
+// Work on all threads, in units that do not depend on their number: nor do results. oneDNN inside runs on one thread.
 //
 // The process's threads take shares of one call at a time, and a call does not wait for a thread that has not begun: on
 // a machine with other work a thread may get a processor milliseconds late, and small work is over by then. A thread
@@ -19,10 +18,9 @@
 
 namespace tare {
 
-// A stack for a thread's signal handlers, those that ask for one (SA_ONSTACK). oneDNN's f32 products for AVX2 and
-// AVX-512 point the stack register into buffers of their own while they run (mended in 2026 by
-// github.com/uxlfoundation/oneDNN/pull/4855; Debian 13 has 3.7): a handler on the interrupted thread's stack then
-// writes over the heap.
+// A stack for a thread's signal handlers that ask for one (SA_ONSTACK). oneDNN's f32 products for AVX2 and AVX-512
+// point the stack register into their own buffers while they run (github.com/uxlfoundation/oneDNN/pull/4855 of 2026
+// mends it; Debian 13 has 3.7): a handler on the interrupted thread's stack then writes over the heap.
 class SignalStack {
  public:
   // Gives this thread a stack, unless it has one, or there is no memory for it.
@@ -44,8 +42,7 @@ class ThreadPool {
   // thread or by whoever calls this, work(0) alone. work does not throw. Throws Error where a thread cannot be made.
   void Run(int threads, const std::function<void(int thread)>& work);
 
-  // How long a waiting thread spins before it sleeps; 50 microseconds until it is set: longer than the gap between two
-  // calls of a forward pass, far shorter than a time slice.
+  // How long a waiting thread spins before sleep; 50 us at first: above gaps between a pass's calls, below time slices.
   static void SpinFor(std::chrono::microseconds time);
 
  private:
@@ -77,8 +74,7 @@ class ThreadPool {
 void SetThreads(int threads);
 int Threads();
 
-// While it lives, this is the number of threads of what its thread calls, and of the workspaces that it asks for,
-// whatever SetThreads says. Throws Error for less than 1.
+// While it lives, the number of threads of its thread's calls and workspaces, whatever SetThreads says. Error below 1.
 class ThreadsOfCalls {
  public:
   explicit ThreadsOfCalls(int threads);

@@ -4,8 +4,7 @@
 //
 //   InWidestVectors([&]() TARE_INTO_CALLER { for (int i = 0; i < n; ++i) y[i] = std::max(x[i], 0.0f); });
 //
-// Calls in the loop must be inlined too, or they are compiled as the rest. A loop that is a template of an integer gets
-// the bytes of a vector: 64, 32 or 16.
+// Calls in the loop must be inlined too. A loop that is a template of an integer gets a vector's bytes: 64, 32 or 16.
 #pragma once
 
 #define TARE_INTO_CALLER __attribute__((always_inline))

@@ -34,10 +34,9 @@ float EntropyClip(const MagnitudeHistogram& magnitudes, float absmax, const Form
 
 // ---- Static scales of plans, from a statistics file
 
-// A rule with +static takes its clip from earlier statistics, not from the current values. The rule's options choose
-// the calibrator: none is min-max, +p99.9 a percentile, +mse the least error; entropy is chosen by name only. Scales
-// are per tensor (a layer's heads and maps together), head (each head and map) or channel (min-max only: of channels
-// only maxima are kept).
+// A rule with +static takes its clip from earlier statistics. Its options choose the calibrator: none is min-max,
+// +p99.9 a percentile, +mse the least error; entropy is chosen by name only. Scales are per tensor (a layer's heads and
+// maps), head (each head and map) or channel (min-max only: channels keep only maxima).
 enum class Calibrator { kMinMax, kPercentile, kLeastError, kEntropy };
 
 struct Calibration {

@@ -84,7 +84,6 @@ bool IsQuantizedFile(const fs::path& path) {
   return true;
 }
 
-// Throws Error unless a tensor of experts has this shape.
 void RequireShape(const fs::path& path, const TensorView& tensor, const std::vector<int64_t>& shape) {
   if (tensor.shape != shape)
     Fail("{}: tensor '{}': got shape {}, expected {} from config.json, of {} experts", path.string(), tensor.name,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The target of a MODEL argument: a checkpoint folder in Hugging Face layout, a quantized checkpoint in one file, or
-// what another tool quantized. All have tensors by name, some of them perhaps quantized, and a few small files beside
-// them.
+// The target of a MODEL argument: a folder in Hugging Face layout, Tare's quantized file, or what another tool
+// quantized. All have tensors by name, perhaps quantized, and a few small files.
 #pragma once
 
 #include <array>
@@ -34,9 +33,8 @@ class Checkpoint {
   // Decisions about these matrices, and advice to the user, a sentence each.
   std::vector<std::string> notes() const { return source_->notes(); }
 
-  // Shows rows of a tensor, or of another tool's matrix, one after another, as tensors of their own instead of it.
-  // Throws Error unless they are all of its rows, or those of all matrices of a tensor [count, out, in]. Nothing
-  // happens if there is no such tensor.
+  // Shows rows of a tensor, or of another tool's matrix, as tensors of their own instead of it. Throws Error unless
+  // they are all of its rows, or of all matrices of a tensor [count, out, in]. No such tensor: nothing happens.
   struct Rows {
     std::string name;
     int64_t count = 0;
@@ -45,9 +43,8 @@ class Checkpoint {
   // As Split, of columns of a tensor [rows, columns], which are copied.
   void SplitColumns(const std::string& name, int64_t rows, const std::vector<Rows>& parts);
 
-  // Shows a tensor [experts, in, out], or another tool's matrix [experts out, in], as a matrix [out, in] for each
-  // expert; and a tensor [experts, out] as their vectors. There is a name for each. Throws Error for other shapes.
-  // Nothing happens if there is no such tensor.
+  // Shows a tensor [experts, in, out], or a foreign matrix [experts out, in], as a matrix [out, in] per expert; and
+  // [experts, out] as vectors. A name for each. Throws Error for other shapes. No such tensor: nothing happens.
   struct Experts {
     std::vector<std::string> names;
     int64_t out = 0, in = 0;
@@ -80,12 +77,10 @@ class Checkpoint {
   std::map<std::string, std::unique_ptr<const ForeignMatrix>> matrices_;  // rows and experts of those that were split
 };
 
-// The snapshot in a hub's cache folder (models--ORG--NAME): the one that refs/main names, or the only one. Other paths,
-// and folders of several snapshots, stay as they are.
+// The snapshot in a hub's cache folder (models--ORG--NAME): refs/main's, or the only one. Other paths and folders stay.
 std::filesystem::path HubSnapshot(const std::filesystem::path& path);
 
-// Files of a tokenizer as Hugging Face libraries save them. Whatever is made from a checkpoint keeps those that it has,
-// so that other programs read texts the same way.
+// A tokenizer's files as Hugging Face libraries save them; whatever is made of a checkpoint keeps those, to read alike.
 inline constexpr std::array kTokenizerFiles{
     "tokenizer.model", "tokenizer_config.json",   "tokenizer.json", "special_tokens_map.json",
     "vocab.json",      "added_tokens.json",       "merges.txt",     "chat_template.jinja",

@@ -15,8 +15,7 @@ namespace {
        index);
 }
 
-// y[r][i] = value r of line i, of `lines` lines that are `stride` bytes apart; whether all are finite. A loop for each
-// type.
+// y[r][i] = value r of line i of `lines`, `stride` bytes apart; whether all are finite. A loop for each type.
 template <DType kType>
 bool Transpose(const std::byte* from, size_t stride, int64_t lines, int64_t count, float* y) {
   constexpr size_t kBytes = kType == DType::kF32 ? 4 : 2;

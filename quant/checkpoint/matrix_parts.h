@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices that a checkpoint stores as a part of a larger one: some rows of another tool's matrix, or one of the
-// matrices of a tensor [count, in, out].
+// Matrices stored as parts of larger ones: rows of another tool's matrix, or one matrix of a tensor [count, in, out].
 #pragma once
 
 #include <functional>
@@ -13,8 +12,7 @@
 
 namespace tare {
 
-// One expert's rows, where the matrix holds all experts of a layer, or those of one of several linear layers whose
-// weights are stored one below another.
+// Rows of one expert, where a matrix holds all of a layer, or of one of several linear layers stored one below another.
 class ForeignRows : public ForeignMatrix {
  public:
   // Rows [first, first + count) of `whole`, which outlives this.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that are either complete or absent. A new one is written under a temporary name in the folder of its final name
-// (output_folder.h), synced, renamed onto it, and the folder synced; an existing file of that name stays until then;
-// the next file of that name removes temporaries left by a kill, and while one process writes a file another is
-// refused. A link is followed: its target is replaced, and the link stays. The folder is opened once. A file
-// that the run reads is refused (files_of_run.h). Accumulating records are appended one whole line at a time.
+// Files that are complete or absent. A new one is written under a temporary name in its final folder (output_folder.h),
+// synced, renamed, and the folder synced; an existing file stays until then; the next file of that name removes what a
+// kill left, and while one process writes a file another is refused. A link is followed: its target is replaced. The
+// folder is opened once. A file that the run reads is refused (files_of_run.h). Records are appended by whole lines.
 //
 // Every failure is an Error with the final path, the system's reason and something to try.
 #pragma once
@@ -49,8 +48,7 @@ class AtomicFile {
 
 void WriteFileAtomically(const std::filesystem::path& path, std::string_view text);
 
-// Appends line and a newline in one write, and syncs. The line must not contain a newline. If a crash cut the last line
-// short (it has no newline), that line is removed first.
+// Appends a line (of no newline) and a newline in one write, and syncs. First removes a last line that a crash cut.
 void AppendLine(const std::filesystem::path& path, std::string_view line);
 // Whole lines without their newlines; none if the file is missing. A last line without a newline is dropped.
 std::vector<std::string> ReadLines(const std::filesystem::path& path);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of a checkpoint folder in Hugging Face layout, mapped: model.safetensors, or the shards named in
-// model.safetensors.index.json,
+// A Hugging Face folder's weights, mapped: model.safetensors, or the shards that model.safetensors.index.json names,
 //
 //   {"metadata": {...}, "weight_map": {"TENSOR": "model-00001-of-00002.safetensors", ...}}
 //
-// The map and the shards must agree: every tensor is in exactly the shard that the map names. If there is a
-// tensor-names.json, tensors have the names that it gives them. Otherwise those of a model that was saved from its base
-// class, which lack "model.", get it; lm_head has none.
+// The map and the shards must agree: every tensor is in the shard that the map names. A tensor-names.json names
+// tensors; without it, those saved from a model's base class, which lack "model.", get it; lm_head has none.
 //
 // tensor-names.json maps the tensors to the names of one of Tare's families and adds what config.json lacks, so that a
 // checkpoint with other names needs no new build (docs/reference/tensor-names.md).
@@ -70,8 +68,7 @@ class CheckpointFiles {
   void Release(const TensorView& tensor) const;
 
   // As `sha256sum FILES | sha256sum` prints it, run in the folder on the weight files in order of their names, then on
-  // tensor-names.json, if there is one. `read` is called from several threads, with a file's parts, where its tensors
-  // are mapped, from one.
+  // tensor-names.json. Several threads call `read`, with a file's parts; one where its tensors are mapped.
   std::string ContentHash(const FileRead& read = {}) const;
 
  private:
@@ -81,8 +78,7 @@ class CheckpointFiles {
   std::map<std::string, TensorView, std::less<>> tensors_;
 };
 
-// What a Checkpoint (quant/checkpoint/checkpoint.h) reads from: one kind of folder or file. Every name is found in one
-// of three ways.
+// What a Checkpoint (quant/checkpoint/checkpoint.h) reads: a folder or file. A name is found in one of three ways.
 class CheckpointSource {
  public:
   virtual ~CheckpointSource() = default;

@@ -50,9 +50,8 @@ void NoteMade(int fd);  // by the run
 // Whether the name in a folder is an input.
 bool IsInput(int folder, const char* name);
 
-// The file to open for a path: /dev/stdin for "-", otherwise the path itself. If it names an open pipe, terminal or
-// socket of this process (/dev/stdin, or /dev/fd/63 of a shell's <(COMMAND)), or a named pipe, first copies it to its
-// end. Throws Error if it cannot be read, Interrupted after RequestStop.
+// The file to open for a path: /dev/stdin for "-", else itself. First copies an open pipe, terminal or socket of ours
+// (/dev/stdin, /dev/fd/63 of <(COMMAND)), or a named pipe. Throws Error if unreadable, Interrupted after RequestStop.
 std::string FileOf(const std::string& path);
 
 // The descriptor of the copy of the named pipe that fd has opened; -1 where there is none.

@@ -29,7 +29,6 @@
 
 namespace tare {
 
-// The dtype of a C++ number.
 template <typename T>
   requires std::is_arithmetic_v<T>
 constexpr DType DTypeOf() {
@@ -52,16 +51,13 @@ class Hdf5Writer {
 
   // Creates missing groups. dtype: an integer type, F32 or F64.
   void CreateDataset(const std::string& name, DType dtype, const std::vector<int64_t>& shape);
-  // Values [first, first + count) of the dataset in row-major order. Every value must be written once before Commit.
-  // Several threads may call this at once.
+  // Values [first, first + count), row-major, each written once before Commit. Several threads may call this at once.
   void WriteAt(const std::string& name, int64_t first, int64_t count, const void* values);
-  // Both at once.
   void WriteDataset(const std::string& name, DType dtype, const std::vector<int64_t>& shape, const void* values);
   template <typename T>
   void WriteDataset(const std::string& name, const std::vector<int64_t>& shape, std::span<const T> values);
 
-  // On an existing dataset or group, "" for the root. Strings must not contain NUL. "sha256", "datasets" and "complete"
-  // are reserved.
+  // On a dataset or group, "" for the root. Strings without NUL. "sha256", "datasets" and "complete" are reserved.
   void SetAttribute(const std::string& object, const std::string& key, const Value& value);
 
   // Seals (hashes, marks complete), syncs and renames. Nothing may be written afterwards.
@@ -103,14 +99,12 @@ class Hdf5Reader {
   std::vector<int64_t> Shape(const std::string& name) const;
   DType Type(const std::string& name) const;
 
-  // The dataset's bytes in the mapped file. Throws Error if it is not contiguous (chunked, compressed, external) or its
-  // hash does not match.
+  // The dataset's mapped bytes. Throws Error if not contiguous (chunked, compressed, external) or of another hash.
   std::span<const std::byte> Bytes(const std::string& name) const;
   // A copy of the stored values, also of a chunked, deflated or shuffled dataset. rows: of these alone, which have one
   // index on the axes before the last two; the memory under them is given back.
   std::vector<std::byte> Copy(const std::string& name, std::optional<RowRange> rows = {}) const;
-  // A copy, converted: integers to any integer type that holds every value, F32 and F64 to float or double (a finite
-  // value stays finite). T: int8_t .. uint64_t, float, double.
+  // As T, int8_t .. uint64_t, float or double: integers where T holds every value, F32 and F64 as finite as they are.
   template <typename T>
   std::vector<T> Read(const std::string& name) const;
 
@@ -119,8 +113,7 @@ class Hdf5Reader {
   std::string StringAttribute(const std::string& object, const std::string& key) const;
   int64_t IntAttribute(const std::string& object, const std::string& key) const;
 
-  // Throws Error unless "complete" is 1 and every dataset is there with the SHA-256 it was written with.
-  // progress: bytes checked so far and in all, after each dataset.
+  // Throws Error unless "complete" is 1 and all datasets have their SHA-256. progress: bytes checked so far and in all.
   void Verify(const std::function<void(int64_t done, int64_t total)>& progress = {}) const;
 
   // Gives back the memory under Bytes(name); touching it reads it again.

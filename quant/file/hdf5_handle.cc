@@ -31,9 +31,8 @@ herr_t TakeFirst(unsigned, const H5E_error2_t* error, void* text) noexcept {
   return 1;
 }
 
-// ---- HDF5's file driver for bytes in memory (OpenHdf5): HDF5 reads what is checked here, whatever becomes
-// of the file's name meanwhile, and takes no lock. It opens no second file, which a link might name. Filters of groups
-// and attributes would run on unchecked bytes, and could be hidden in a heap or a stored cache: reading these fails.
+// ---- HDF5's file driver for bytes in memory (OpenHdf5): HDF5 reads what is checked here, whatever its name leads to,
+// and takes no lock. It opens no linked file. Filters of groups and attributes would run on unchecked bytes: they fail.
 
 using Bytes = std::span<const std::byte>;
 
@@ -147,8 +146,7 @@ constexpr H5FD_class_t kDriver = {.version = H5FD_CLASS_VERSION,
 std::string Hdf5Reason() {
   std::string text;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, TakeFirst, &text);
-  // HDF5 reports a failed system call among addresses and times:
-  // "..., error message = 'No space left on device', buf = ...".
+  // A failed system call, among addresses and times: "..., error message = 'No space left on device', buf = ...".
   constexpr std::string_view kSystem = "error message = '";
   if (const size_t begin = text.find(kSystem); begin != std::string::npos) {
     text.erase(0, begin + kSystem.size());

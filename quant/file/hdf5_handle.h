@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts shared by the reader and the writer on top of HDF5's C interface: identifiers that close themselves, and errors
-// as exceptions. Only quant/file/hdf5_*.cc include this; all others include quant/file/hdf5.h, which does not need the
-// library's headers.
+// Shared by reader and writer on HDF5's C interface: identifiers that close themselves, errors as exceptions. Only
+// quant/file/hdf5_*.cc include this; others include quant/file/hdf5.h, which needs no library headers.
 #pragma once
 
 #include <hdf5.h>

@@ -191,8 +191,7 @@ class OpenAttribute {
     return value;
   }
 
-  // Strings of variable length are refused: they lie in a heap without checksum, and a damaged one sends HDF5 1.14.5
-  // into a loop without end.
+  // Variable-length strings are refused: no checksum guards their heap, and a damaged one loops HDF5 1.14.5 forever.
   std::string Text() const {
     if (H5Tget_class(type_) != H5T_STRING || H5Tis_variable_str(type_) != 0)
       Fail("{}: expected a string of fixed length (numpy.bytes_ in h5py)", where_);
@@ -237,8 +236,7 @@ Hdf5Reader::~Hdf5Reader() {
 std::vector<std::string> Hdf5Reader::datasets() const {
   const QuietHdf5 quiet(path().c_str());
   std::vector<std::string> names;
-  // In the file's own order: for any other one HDF5 makes a table, and frees what it has not filled where a heap of
-  // names cannot be read.
+  // In the file's own order: else HDF5 makes a table, and frees what it has not filled where a heap cannot be read.
   const herr_t visited = H5Ovisit3(id_, H5_INDEX_NAME, H5_ITER_NATIVE, CollectDataset, &names, H5O_INFO_BASIC);
   CheckHdf5(visited, path().string(), "damaged");
   if (visited == kTooDeep)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON: results, whose members keep their order, and text of unknown origin (ParseJson), restricted to what a sane
-// writer produces: one value, no key twice in an object, at most 32 levels deep, at most 100,000,000 bytes, values that
-// take no more than 128 MiB and four times the text's bytes of memory, no NUL byte outside strings (the parser would
-// take it for the end).
+// JSON: results, whose members keep their order, and text of unknown origin (ParseJson), as sane writers produce it:
+// one value, no key twice in an object, at most 32 levels, at most 100,000,000 bytes, values in at most 128 MiB and
+// four times the text's bytes of memory, no NUL byte outside strings (the parser would take it for the end).
 //
 // nlohmann's members are compiled once, in json.cc: compiled in every source that holds a value, they would be a third
 // of all generated code. Precompiled headers include this file; sources that build or read JSON include it.
@@ -32,8 +31,7 @@ using Json = nlohmann::ordered_json;
 // Null for NaN and infinities, which JSON cannot write.
 inline Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
-// Names of files and the contents of damaged files may not be UTF-8: such bytes become U+FFFD, where nlohmann's own
-// dump throws. indent: spaces per level; -1: on one line.
+// Bytes that are not UTF-8 (file names, damage) become U+FFFD (dump throws). indent: spaces per level; -1: one line.
 inline std::string JsonText(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files as memory. A whole file, read-only, as bytes in memory: the system reads a page when it is first touched. If
-// another process shortens the file, touching a lost page raises SIGBUS, which the command turns into a message. A
-// library that may not handle signals, or must not end its process, copies files instead: they take their size in
-// memory, and stay as they were when they were opened.
+// Files as memory. A whole file, read-only: the system reads a page when first touched. If another process shortens the
+// file, touching a lost page raises SIGBUS, which the command turns into a message. A library that may not handle
+// signals, or must not end its process, copies files instead, as they were when opened.
 //
 // Memory on a disk: what does not fit beside the rest is written out by the system, so that a run holds more than the
 // machine's memory. Each allocation is a mapped file without a name; nothing is left when the process ends.
@@ -46,8 +45,7 @@ class MappedFile {
   const std::filesystem::path& path() const { return path_; }
   const FileState& state() const { return state_; }  // when it was opened
 
-  // Gives back the memory of whole pages of the file's bytes; touching them reads them again. Nothing of a copy. Does
-  // nothing for bytes of something else: false.
+  // Gives back whole pages of the file's bytes; touching rereads them. Nothing of a copy; false for bytes of others.
   bool Release(std::span<const std::byte> bytes) const;
 
  private:

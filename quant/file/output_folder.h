@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outputs while they are written: under temporary names, and in folders, one that comes whole, and one that is filled
-// file by file while no other process may.
+// Outputs in the making: under temporary names, in folders that come whole, or that one process at a time fills.
 //
-// What is open is a file's descriptor, and a folder that is opened once and held: what is made, renamed and removed
-// relative to it stays in it, wherever its name leads by then (somebody moved it, and a link took its place). While one
-// is held, whoever asks for the same path, or for a folder below, gets that one.
+// What is open is a file's descriptor, or a folder opened once and held: what is made, renamed and removed relative to
+// it stays in it, wherever its name leads by then. While held, whoever asks for its path, or one below, gets it.
 #pragma once
 
 #include <sys/types.h>
@@ -71,15 +69,13 @@ void RemoveFile(const std::filesystem::path& path);
 [[noreturn]] void FailToCreate(const std::filesystem::path& path, int error);
 [[noreturn]] void FailToWrite(const std::filesystem::path& path, int error);  // begun, and not ended
 
-// A new name in the folder lasts once the folder is synced. File systems that cannot sync a folder say EINVAL, which is
-// no failure. Throws Error about path otherwise.
+// A new name lasts once its folder is synced. EINVAL, where a file system cannot, is no failure. Else throws Error.
 void SyncFolder(const OpenFolder& folder, const std::filesystem::path& path);
 
-// ---- A temporary is beside the final NAME: NAME.PID-N-CHECK.tmp, where CHECK is 16 digits of the SHA-256 of all that
-// is before it. Nobody else's file has such a name by chance (one in 2^64), so what a kill left is known for ours, and
-// goes; whatever else looks like it stays. Who writes holds a lock on it, which ends with the process. A file system
-// takes 255 bytes: of a NAME of more than 212 its first 195 stand there, a dash and 16 digits of its own SHA-256, so
-// that names which begin alike keep apart.
+// ---- A temporary is beside the final NAME: NAME.PID-N-CHECK.tmp, CHECK being 16 digits of the SHA-256 of all before
+// it. No other file has such a name by chance (one in 2^64), so what a kill left is ours, and goes; look-alikes stay.
+// Who writes holds a lock on it until the process ends. File systems take 255 bytes: a NAME of more than 212 becomes
+// its first 195, a dash and 16 digits of its SHA-256, so that names that begin alike differ.
 
 // The n-th of this process.
 std::string TemporaryName(const std::string& name, int n);
@@ -94,12 +90,10 @@ pid_t OtherWriter(const OpenFolder& folder, const std::filesystem::path& path);
 // A temporary: a file, or a folder and the files in it. Inputs (files_of_run.h) stay, as what else is there.
 void RemoveTemporary(const OpenFolder& folder, const std::string& temporary);
 
-// Takes the lock. False where another process took what was new for something left over. Some network file systems
-// refuse locks.
+// False where another process took what was new for something left over. Some network file systems refuse locks.
 bool LockLinked(int fd);
 
-// Files or folders that this process has locked, so that it does not lock them twice. Belongs to one process: a fork
-// copies the list, but not the locks.
+// What this process has locked, not to lock it twice. Belongs to one process: forks copy the list, but not the locks.
 class Held {
  public:
   bool Has(const std::filesystem::path& path) {
@@ -142,9 +136,8 @@ class AtomicFolder {
   Descriptor fd_;  // with the lock
 };
 
-// A folder for outputs, made where there is none, and held: all that is written below its path goes into this one. One
-// that was made here and that nothing came into goes again. Only one process at a time may hold it, and it may do so
-// again; on file systems without locks every process may.
+// A folder for outputs, made if missing, and held: all written below its path goes into it. One made here that stays
+// empty goes again. One process at a time holds it, more than once; on file systems without locks every process may.
 class OutputFolder {
  public:
   // Throws Error if it cannot be created or another process holds it.

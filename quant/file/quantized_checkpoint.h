@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A quantized checkpoint: one HDF5 file with everything that a model needs. docs/reference/quantized-checkpoint.md
-// describes the layout for readers in other languages.
+// A quantized checkpoint: one HDF5 file with all that a model needs. Layout: docs/reference/quantized-checkpoint.md.
 //
 //   /                 schema "tare.quantized/6", plan, plan_hash, method, source, source_sha256, calibration
 //   /files/NAME       config.json and the tokenizer's files (kTokenizerFiles of checkpoint.h): u8, unchanged
@@ -67,8 +66,7 @@ class QuantizedCheckpointWriter {
 
 class QuantizedCheckpoint {
  public:
-  // Maps the file, checks the SHA-256 of every dataset it uses, and checks that all parts fit together. Throws Error if
-  // one does not.
+  // Maps the file, and checks the SHA-256 of every dataset used and that parts fit together. Throws Error otherwise.
   explicit QuantizedCheckpoint(const std::filesystem::path& path);
 
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }

@@ -90,7 +90,6 @@ std::string_view HeaderText(std::span<const std::byte> file, const std::string& 
   return AsText(file.subspan(kLengthBytes, length));
 }
 
-// The bytes that dtype and shape need.
 int64_t NeededBytes(DType dtype, std::span<const int64_t> shape, const std::string& where) {
   const std::optional<int64_t> bytes = ByteCount(dtype, shape);
   if (bytes) return *bytes;
@@ -99,8 +98,7 @@ int64_t NeededBytes(DType dtype, std::span<const int64_t> shape, const std::stri
   Fail("{}: got {} values of {} bits, expected a number that fills whole bytes", where, *count, Bits(dtype));
 }
 
-// A tensor has the bytes that it needs; in the order of their bytes, tensors follow each other without hole or overlap,
-// from 0 to `available`.
+// Tensors have the bytes they need and, in byte order, follow each other without hole or overlap from 0 to `available`.
 void CheckOffsets(const std::vector<Entry>& entries, int64_t available, const std::string& where) {
   std::vector<const Entry*> in_order;
   for (const Entry& entry : entries) {

@@ -55,8 +55,7 @@ class Safetensors {
   SafetensorsContent content_;
 };
 
-// A tensor to be written, whose bytes are made, perhaps in `memory`, when the file comes to them: a file may be larger
-// than memory. They must live until the next tensor's are made.
+// A tensor whose bytes are made, perhaps in `memory`, when written, and live until the next's: files may exceed memory.
 struct MadeTensor {
   std::string name;
   DType dtype = DType::kF32;
@@ -64,9 +63,8 @@ struct MadeTensor {
   std::function<std::span<const std::byte>(std::vector<std::byte>& memory)> bytes;
 };
 
-// Writes the tensors by falling width of type, then by name, so that each is aligned to its type in the file. Throws
-// Error if bytes do not fit dtype and shape, or a name occurs twice. progress: bytes written so far and in all, after
-// each.
+// Writes tensors by falling width of type, then by name, each aligned to its type. Throws Error if bytes do not fit
+// dtype and shape, or a name occurs twice. progress: bytes written so far and in all, after each.
 void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorView> tensors,
                       const std::map<std::string, std::string>& metadata = {},
                       const std::function<void(int64_t done, int64_t total)>& progress = {});

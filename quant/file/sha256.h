@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SHA-256 (FIPS 180-4), by OpenSSL's libcrypto, as 64 lower-case hexadecimal digits, as `sha256sum` prints it.
 //
-// Hashes of large files are remembered from one run to the next: 14 GB of weights take 7 s at 2 GB/s, and a minute and
-// a half from a disk, before a question that may take one second.
+// Hashes of large files are remembered between runs: 14 GB take 7 s at 2 GB/s, a minute and a half from a disk.
 //
-// A file is unchanged while its device, inode, size and times of change are what they were when it was hashed; of these
-// times no program can set ctime. A file that changed less than two seconds before it was opened is not remembered: a
-// clock that ticks seldom may give its next change the same time. What is remembered is one small file per hash, with a
-// hash of its own (below); one that is missing, damaged or cannot be written costs time and no more.
+// A file is unchanged while device, inode, size and times of change are as when hashed; no program can set ctime. One
+// that changed less than two seconds before it was opened is not remembered: a slow clock may give its next change the
+// same time. Memory is one small file per hash, itself hashed (below); a missing, damaged or unwritable one costs time.
 #pragma once
 
 #include <cstddef>
@@ -42,14 +40,12 @@ class Sha256 {
 
 std::string Sha256Hex(std::span<const std::byte> bytes);
 std::string Sha256OfText(std::string_view text);
-// Gives back the file's memory as it reads, and throws Error after RequestStop. `read` sees each part of the file when
-// it has been hashed and is still in memory.
+// Gives back memory as it reads; throws Error after RequestStop. `read` sees each part, hashed and still in memory.
 using FileRead = std::function<void(std::span<const std::byte> part)>;
 std::string Sha256Hex(const MappedFile& file, const FileRead& read = {});
 std::string Sha256OfFile(const std::filesystem::path& path);
 
-// Where hashes are remembered from now on, in the whole process; an empty path, or no call: nowhere. The folder is made
-// when it is needed.
+// Where hashes are remembered from now on, process-wide; empty path, or no call: nowhere. Made when it is needed.
 void RememberHashesIn(const std::filesystem::path& folder);
 
 // Files of fewer bytes are hashed each time: 64 MiB take 30 ms.
@@ -59,9 +55,8 @@ inline constexpr size_t kRememberedSize = size_t{64} << 20;
 std::string HashOfFile(const MappedFile& file, const FileRead& read = {});
 
 // ---- Files of records, one JSON object a line, each with its own hash: {"schema":"tare.cell/2",...,"sha256":"HEX"},
-// of the line's text before the comma. A record takes up to hours to compute and is read back days later, so damage
-// must not pass for a figure. The hash is a whole SHA-256 as everywhere else: `sha256sum` checks it, and beside the
-// hashes that a key holds its 64 digits are few.
+// of the text before the comma. Records take hours to compute and are read days later: damage must not pass for a
+// figure. The hash is a whole SHA-256, so that `sha256sum` checks it; beside the hashes in a key 64 digits are few.
 //
 // A line that cannot be what was written is damaged where it says whose it is, and foreign otherwise. Damaged ones are
 // computed again, foreign ones refused. Lines of versions before the hash have none, and are taken as they stand.

@@ -9,8 +9,7 @@
 // after a rotation, whose scale is the root of the mean square. bf16, for caches only, has neither codes nor a scale.
 //
 // A suffix of the name selects another rule for the scale and for ties: mxfp4:rceil, nvfp4:4over6, fp8e4m3:floor (a
-// power of two, as in MX, instead of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. A user's own list of values is
-// a format too (grid.h).
+// power of two, as in MX, for the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. Users' lists are formats too (grid.h).
 //
 // A suffix with a plus gives signed integers another range of codes: int4+full, int4+zero, int4+min, and normal values
 // and lists a mean: normal3+mean, grid(-1 0 1)+mean (CodeRange).
@@ -31,8 +30,7 @@
 
 namespace tare {
 
-// Which values share a scale, as plans and files spell it: "tensor", "group64", "block64.channel". format.cc lists the
-// kinds and what they mean.
+// Which values share a scale, as plans spell it: "tensor", "group64", "block64.channel"; format.cc lists the kinds.
 struct Granularity {
   enum class Kind {
     kTensor,

@@ -66,9 +66,8 @@ namespace tare {
 //   point = signs x magnitudes + shift          magnitudes 1/2, 3/2 and 5/2, shift 1/4 or -1/4 in all eight values
 //   code  = entry | signs of the first seven << 8 | (shift < 0) << 15           a sign's bit is 1 where it is negative
 //
-// The eighth sign is the one that makes the sum of signs x magnitudes even. Entries 0 to 226 are the magnitudes whose
-// squares sum to at most 10, in lexicographic order; entries 227 to 255 are 29 of the 56 with a sum of 12. Every code
-// is a point, and no point has two codes.
+// The eighth sign makes the sum of signs x magnitudes even. Entries 0 to 226 are the magnitudes whose squares sum to at
+// most 10, in lexicographic order; 227 to 255 are 29 of the 56 with a sum of 12. A code is a point, no point has two.
 //
 // Source: Tseng et al., QuIP#, arXiv 2402.04396, section 4.2; which 29 entries: Cornell-RelaxML/quip-sharp,
 // lib/codebook/latticee8_padded12.py. The bits of a code are Tare's own.
@@ -81,14 +80,12 @@ inline constexpr float kOddQuarters[] = {-2.75f, -2.25f, -1.75f, -1.25f, -0.75f,
 // [256][kLatticeWidth]
 std::span<const float> LatticeMagnitudes();
 
-// Writes the point of a code.
 void LatticePoint(uint16_t code, float* point);
 // The code of a point; empty for values that are none.
 std::optional<uint16_t> LatticeCode(const float* point);
 
 // Writes the point nearest to x, [kLatticeWidth] finite values, as far as f32 tells: its squared distance is at most
-// 2^-18 (1 + |x| + |x|^2) above the least. Of points at one distance the one with the shift 1/4, then the lowest entry.
-// Some 8,000 operations.
+// 2^-18 (1 + |x| + |x|^2) above the least. Ties: shift 1/4, then the lowest entry. Some 8,000 operations.
 void NearestLatticePoint(const float* x, float* point);
 
 enum class Ties : uint8_t { kToEven, kAwayFromZero, kTowardZero };
@@ -145,8 +142,7 @@ inline constexpr Grid kLloydMax4{0, 0.0f, kLloydMax4Levels.back(), kLloydMax4Lev
 inline constexpr Grid kLatticeValues{0, 0.0f, 2.75f, kOddQuarters};
 
 // Adding 1.5 * 2^(23 - mantissa_bits) times the magnitude's power of two gives a sum whose last bit is the grid's step,
-// so f32's own rounding rounds to the grid. The difference is exact, and half a step at a tie. Compilers vectorize
-// this.
+// so f32's own rounding rounds to the grid. The difference is exact, half a step at a tie. Compilers vectorize it.
 inline float NearestStep(float x, const Grid& grid) {
   const float magnitude = std::min(std::fabs(x), grid.largest);
   const float above = std::max(magnitude, grid.smallest_normal);
@@ -246,23 +242,20 @@ inline TwoLevels TwoLevelsOf(float absmax, float tensor_absmax, const Grid& grid
 //   grid(-1 -0.25 0 0.5 1)     2 to 256 values, rising; the largest magnitude of a group becomes the list's largest
 //   grid(-1.5 -0.4 0.5 1.6)+mean   of keys and values: in units of the group's deviation about its mean (CodeRange)
 //
-// The name is the list, so plans, results and files with the same name use the same grid and need no other file. Codes
-// are indices of 2, 4, 6 or 8 bits.
+// The name is the list: plans, results and files need no other file. Codes are indices of 2, 4, 6 or 8 bits.
 
 struct FormatInfo;
 enum class CodeRange : uint8_t;
 
 inline constexpr std::string_view kGridMark = "grid(";
 
-// Numbers separated by blanks or line ends. Throws Error, naming `where`, unless there are 2 to 256, finite and rising,
-// and the largest magnitude is from 2^-100 to 2^100.
+// By blanks or line ends. Throws Error, naming `where`, unless 2 to 256, finite, rising, the largest 2^-100 to 2^100.
 std::vector<float> ParseGrid(std::string_view text, const std::string& where);
 
 // "grid(-1 0 1)", each value in the fewest digits that restore it.
 std::string GridName(std::span<const float> values);
 
-// A list that its copies share and the last of them frees, on any thread: a copy is a pointer and a test. Most formats
-// have none, and those are constants.
+// A list shared by copies and freed by the last, on any thread: a copy is a pointer and a test. Most formats have none.
 class Levels {
  public:
   constexpr Levels() = default;

@@ -6,18 +6,15 @@
 //
 //   x -> x R,   R = D H / sqrt(run),   D random signs, H H^T = run I with entries of +1 and -1 inside each run, else 0
 //
-// The matrix of a run is Sylvester's for powers of two; for other sizes the Kronecker product of that with Paley's
-// matrix of q + 1 rows (q = 3 mod 4, a prime or the cube of one), which makes 12, 20, 24, 28, 44, ... 344, ... and all
-// their multiples by powers of two.
+// A run's matrix is Sylvester's for powers of two, else its Kronecker product with Paley's matrix of q + 1 rows (q = 3
+// mod 4, a prime or a prime's cube): 12, 20, 24, 28, 44, ... 344, ... and all their multiples by powers of two.
 //
-// The sketch has the signs of a random projection of what rounding left of a row, one bit per channel and the row's
-// length: QJL (Zandieh et al., arXiv 2406.03482, definition 3.1), as TurboQuant adds it to rounded keys (arXiv
-// 2504.19874, algorithm 2).
+// The sketch: signs of a random projection of what rounding left of a row, one bit per channel, and the row's length:
+// QJL (Zandieh et al., arXiv 2406.03482, def. 3.1), as TurboQuant adds it to keys (arXiv 2504.19874, algorithm 2).
 //
 //   r = x - D(x)     y = D(x) + sqrt(pi/2) / n |r| S^T sign(S r)     S [n, n] independent normal values
 //
-// For any q the mean of q y over S is q x: the scores of a query have no bias, for a larger variance. S is one fixed
-// matrix, as in a cache.
+// For any q the mean of q y over S is q x: unbiased scores of more variance. S is one fixed matrix, as in a cache.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +56,7 @@ class Hadamard {
   std::vector<float> signs_;         // the diagonal of D
 };
 
-// The rotation of a plan's +hadamard, the same for all rows of n channels. Made once, and kept while the program runs.
-// Throws Error as the constructor does.
+// The rotation of a plan's +hadamard, for all rows of n channels, made once and kept. Throws Error as the constructor.
 const Hadamard& PlanRotation(int64_t n, RotatedRuns runs = {});
 
 class SignSketch {

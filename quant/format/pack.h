@@ -56,20 +56,17 @@ inline uint8_t StoredCode(float value, const FormatInfo& info) {
   return static_cast<uint8_t>(magnitude | static_cast<uint32_t>(std::signbit(value)) << (info.bits - 1));
 }
 
-// The value of each u; NaN if it has none; from 16 on IF4's sevenths. For every format but f32. Of a list, as long as a
-// format has it.
+// The value of each u; NaN if none; from 16 on IF4's sevenths. Not for f32. A list's lasts as long as a format has it.
 const std::array<float, 256>& StoredValues(const Format& format);
 
-// For types stored in a byte. scale: 0, or as ScaleFor makes it (round.h); of_tensor: the f32 per tensor, or 1. The
-// product of two levels is divided again: both roundings are within 2^-23 of the E4M3 value, whose neighbours are 2^-4
-// away.
+// For types stored in a byte. scale: 0, or ScaleFor's (round.h); of_tensor: the f32 per tensor, or 1. The product of
+// two levels is divided again: both roundings are within 2^-23 of the E4M3 value, whose neighbours are 2^-4 away.
 uint8_t StoredScale(float scale, ScaleType type, float of_tensor);
 // The value of each byte of a scale, before the f32 per tensor and without a sign; NaN if it has none.
 const std::array<float, 256>& ScaleValues(ScaleType type);
 
 inline constexpr size_t kPackGroup = 64;
 
-// Bytes of `count` packed codes.
 size_t PackedBytes(const Format& format, size_t count);
 
 // Code is int8_t for signed integers, uint8_t for unsigned ones, float for the values of any format's grid (an
@@ -78,8 +75,7 @@ size_t PackedBytes(const Format& format, size_t count);
 template <typename Code>
 void Pack(const Format& format, std::span<const Code> codes, std::span<uint8_t> packed);
 
-// The exact inverse. Throws Error for sizes that do not fit, and for a stored u without a value (int4's -8, E4M3's NaN,
-// or a tail that is not 0).
+// The exact inverse. Throws Error for other sizes, and a u without a value (int4's -8, E4M3's NaN, a tail not 0).
 template <typename Code>
 void Unpack(const Format& format, std::span<const uint8_t> packed, std::span<Code> codes);
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A weight matrix W [out, in] as codes and scales: value = value of the code * scale; of integers with a zero point,
-// (code - zero) * scale, or with a minimum, code * scale + minimum (round.h). Each scale belongs to `group`
-// neighbouring inputs of one output; one scale per output ("channel") is a group of all inputs. Blocks that a format
-// defines need not divide a row: the last one may be short, as if padded with zeros. Codes may be of W R, with R a
-// Hadamard rotation of the inputs (hadamard.h), and of what two thin factors leave of W.
+// A weight matrix W [out, in] as codes and scales: value = value of the code * scale; integers with a zero point: (code
+// - zero) * scale, with a minimum: code * scale + minimum (round.h). A scale belongs to `group` neighbouring inputs of
+// an output, for "channel" all. A format's blocks need not divide a row: the last may be short, as if padded with 0.
+// Codes may be of W R, R a Hadamard rotation of inputs (hadamard.h), and of what two thin factors leave of W.
 #pragma once
 
 #include <algorithm>
@@ -59,8 +58,7 @@ struct QuantizedMatrix {
   size_t Bytes() const;  // of codes, scales, zero points and minima, also where there are none yet, and of the branch
 };
 
-// Values that share a scale for a weight's granularity: for channel and tensor all of `in` (a tensor's one scale is
-// repeated for each output).
+// Values that share a scale of a weight: for channel and tensor all of `in` (a tensor's is repeated per output).
 int64_t GroupOf(Granularity granularity, int64_t in);
 
 // Throws Error unless format, sizes and group fit together. Does not read codes or scales.
@@ -77,8 +75,7 @@ void CheckScales(const QuantizedMatrix& matrix, int64_t row, const std::string& 
 // What a row's codes stand for before the scale: `in` values. Throws Error for a code that the format does not have.
 void UnpackRow(const QuantizedMatrix& matrix, int64_t row, std::span<float> values);
 
-// Row `row` as f32: y holds `in` values, all finite. Throws Error as CheckScales does, and for a code that the format
-// does not have.
+// Row `row` as f32 [in], all finite. Throws Error as CheckScales, and for a code that the format does not have.
 void DequantizeRow(const QuantizedMatrix& matrix, int64_t row, float* y, const std::string& where = "weights");
 
 // A matrix that owns its memory, which is not initialised.
@@ -94,8 +91,7 @@ class QuantizedMatrixBuffer {
   const QuantizedMatrix& view() const { return view_; }
   float tensor_absmax() const { return tensor_absmax_; }
   uint8_t* Codes(int64_t row) { return codes_.data() + static_cast<size_t>(row) * view_.RowBytes(); }
-  // Stores and returns the scale of a group with these ends, and its zero point or minimum. Throws Error for a range
-  // beyond f32, and a row or group that there is not.
+  // Stores and returns a group's scale, zero point or minimum. Throws Error for ranges beyond f32, and no such place.
   GroupScale SetScale(int64_t row, int64_t g, Ends ends);
   float* Scales(int64_t row) { return scales_.data() + row * view_.Groups(); }  // if they are f32
   uint8_t* Zeros(int64_t row) { return zeros_.data() + row * view_.Groups(); }  // if the format has them
@@ -117,9 +113,8 @@ class QuantizedMatrixBuffer {
 // in another order. It gives rows of f32: what the scheme's own reference computes, with scales taken to f32 first.
 // Where the scheme allows, it gives the same values as integer codes, too. What holds it keeps the file mapped.
 
-// Integer codes that stand for the values of a matrix that another tool quantized, so that integer kernels take it.
-// They are the same numbers, value for value; only a zero may have another sign. Scales may be negative: GGUF's Q4_0,
-// AutoRound and MLX have such ones.
+// Integer codes for a matrix that another tool quantized, so that integer kernels take it: the same numbers, but for a
+// zero's sign. Scales may be negative (GGUF's Q4_0, AutoRound, MLX).
 struct IntegerForm {
   Format format = Format::kInt8;  // int8, int6 or int4, of any range of codes
   int64_t group = 0;              // neighbouring inputs that share a scale
@@ -134,8 +129,7 @@ struct IntegerRow {
   float* minima;   // [groups], of +min; else null
 };
 
-// The narrowest format, of the first of these ranges that does, whose codes are these and all between; empty: more than
-// 8 bits.
+// The narrowest format, of the first range that does, with all codes between these; empty: more than 8 bits.
 std::optional<Format> NarrowestFormat(float least, float most, std::initializer_list<CodeRange> ranges);
 
 class ForeignMatrix {
@@ -148,8 +142,7 @@ class ForeignMatrix {
   int64_t out() const { return out_; }
   int64_t in() const { return in_; }
 
-  // Row `row`: y holds `in` values, all finite. Throws Error with file and tensor where the file's bytes make no finite
-  // value. May be called from several threads.
+  // Row `row`: y [in], all finite. Throws Error with file and tensor where bytes make no finite value. Thread-safe.
   virtual void Row(int64_t row, float* y) const = 0;
   // As Row, for `count` rows from `first` on; y [count, in].
   virtual void Rows(int64_t first, int64_t count, float* y) const {
@@ -187,7 +180,6 @@ class ForeignMatrix {
 // All rows as integer codes, in memory. Only where integers() is not empty. Throws Error as Row does.
 QuantizedMatrixBuffer IntegersOf(const ForeignMatrix& matrix);
 
-// Matrices of one scheme.
 struct SchemeTotals {
   int64_t matrices = 0, values = 0, bytes = 0;
   double BitsPerWeight() const { return 8.0 * static_cast<double>(bytes) / static_cast<double>(values); }

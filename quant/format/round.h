@@ -24,11 +24,10 @@
 //   +mean   of normal4 to normal1 and lists: low = mean - deviation, high = mean + deviation, which is the root of the
 //           mean square about the mean; scale = (high - low) / 2, value = code * scale + (low + high) / 2
 //
-// A range below 2^-100 has scale 0 and codes 0: the values become 0 (+zero) or the smallest of them (+min), so that a
-// group of equal values is exact with +min. Sources: +full is what compressed-tensors and GPTQ call symmetric; +zero is
+// A range below 2^-100 has scale 0 and codes 0: the values become 0 (+zero) or the smallest of them (+min), so a group
+// of equal values is exact with +min. Sources: +full is what compressed-tensors and GPTQ call symmetric; +zero is
 // GPTQ's Quantizer.find_params (IST-DASLab/gptq) and compressed-tensors' calculate_qparams, AWQ's without the 0 in the
-// range; +min is ggml's Q4_1 with an f32 scale and minimum and ties to even. They divide by the scale where Tare
-// multiplies by inv: codes can differ at ties.
+// range; +min is ggml's Q4_1 with f32 scale and minimum, ties to even. They divide by scale: codes can differ at ties.
 //
 // Maps of attention have unsigned codes for values of both signs: a scale and the code of 0 (the zero point) from the
 // group's two ends. Differences of maps lean to one side, where a symmetric code would waste steps on the other.
@@ -70,10 +69,9 @@ inline Scale ScaleTo(float code, float absmax) {
   return {code / absmax, absmax / code};
 }
 
-// absmax: finite, >= 0; for ternary the mean magnitude, for e8p and normal4 to normal1 the root of the mean square. For
-// a block of IF4's sevenths the negative magnitude, and then the inverse is negative, too. tensor_absmax: the largest
-// magnitude of all values that share the format's f32 per tensor, if it has one (NVFP4). Source: Dettmers et al., arXiv
-// 2208.07339, eq. 1 (absmax quantization), symmetric.
+// absmax: finite, >= 0; for ternary the mean magnitude, for e8p and normal4 to normal1 the root of the mean square; for
+// a block of IF4's sevenths negative, as is the inverse. tensor_absmax: the largest magnitude that shares the format's
+// f32 per tensor (NVFP4). Source: Dettmers et al., arXiv 2208.07339, eq. 1 (absmax quantization), symmetric.
 inline Scale ScaleFor(float absmax, const Format& format, float tensor_absmax) {
   const FormatInfo& info = Info(format);
   if (format.scale == ScaleType::kF32) return ScaleTo(info.Largest(), absmax);
@@ -104,8 +102,7 @@ inline int CodeOf(float value, float inv, const Format& format) {
   return static_cast<int>(Rounded(value, inv, format));
 }
 
-// The ends that determine the scale of a group's codes. Without an offset, `high` is the magnitude that ScaleFor takes,
-// and `low` its negative.
+// The ends that set the scale of a group's codes; without an offset `high` is ScaleFor's magnitude, `low` its negative.
 struct Ends {
   float low, high;
 };
@@ -158,8 +155,7 @@ Ends EndsOf(std::span<const float> values, const Format& format);
 // The ends of all groups together, as a tensor's one scale takes them; one group or more, all with as many values.
 Ends EndsOfAll(std::span<const Ends> groups, const Format& format);
 
-// Writes codes and returns the group's scale (value = code * scale). Throws Error for a value that is not finite,
-// naming its index, and for f32 or an unsigned format whose values are below zero.
+// Writes codes, returns the scale. Throws Error for a value not finite, naming its index, f32, or unsigned below 0.
 float QuantizeGroup(std::span<const float> values, const Format& format, std::span<int16_t> codes);
 
 inline constexpr float kZeroPointMargin = 0x1p-10f;

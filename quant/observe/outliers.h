@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outlier statistics of one target (a site, a layer, a head): the largest magnitudes with their places, and quantiles
-// of |x|. Infinities and NaN are counted and located but left out of everything else. Merging is exact: any split of
-// the values, merged in any order, gives equal statistics.
+// Outlier statistics of one target (a site, a layer, a head): the largest magnitudes with places, and quantiles of |x|.
+// Infinities and NaN are counted and located, else left out. Merging is exact: any split, in any order, is equal.
 //
 // A thread owns one OutlierAccumulator and reuses it for one target after another:
 //
@@ -23,9 +22,8 @@
 
 namespace tare {
 
-// Quantiles of |x| over streams too long to keep: counts over the leading 16 bits of the float32 |x|. The sign is 0, so
-// a bin is 8 bits of exponent and the leading 7 of the mantissa, 0 .. 0x7f7f for finite values. Merging adds integers:
-// exact, in any order.
+// Quantiles of |x| over long streams: counts over the leading 16 bits of the float32 |x|. The sign is 0, so a bin is 8
+// bits of exponent and 7 of the mantissa, 0 .. 0x7f7f for finite values. Merging adds integers: exact, in any order.
 //
 // Error: a bin of exponent e and mantissa m spans 2^e (1 + m/128) .. 2^e (1 + (m+1)/128), and a quantile is reported at
 // its midpoint, off by at most 2^e/256. The value is at least 2^e, so the relative error is at most 2^-8 = 0.39 %,
@@ -54,8 +52,7 @@ class MagnitudeHistogram {
   // The non-empty bins, ascending, with their counts, as files store them.
   std::vector<std::pair<int, uint64_t>> Counts() const;
 
-  // The order statistic ceil(q * total), with the product in double; the smallest value for q = 0; q in [0, 1]. NaN if
-  // empty. The median of 1 2 3 4 is 2, the lower of the two middle values.
+  // The order statistic ceil(q * total), product in double; the smallest for q = 0; q in [0, 1]. NaN if empty.
   float Quantile(double q) const;
   float Median() const { return Quantile(0.5); }
 
@@ -67,11 +64,10 @@ class MagnitudeHistogram {
   uint64_t total_ = 0;
 };
 
-// The hot path of outlier statistics: one thread scans runs of floats and counts each value in a flat table with the
-// bins of MagnitudeHistogram. Each bin has kLanes counters, and neighbouring values use different ones: values crowd in
-// few bins, and incrementing the counter just stored would wait for that store. Measured in chunks of 256: 0.5 ns per
-// value on a Zen 4 core at 2.6 GHz, 0.2 of that for the maximum; reading two values per load cut the counting from 0.4
-// to 0.3.
+// The hot path of outlier statistics: a thread scans runs of floats and counts values in a flat table with
+// MagnitudeHistogram's bins. A bin has kLanes counters, for neighbouring values crowd in few bins, and incrementing the
+// counter just stored waits for that store. In chunks of 256: 0.5 ns per value on a Zen 4 core at 2.6 GHz, 0.2 of that
+// for the maximum; reading two values per load cut the counting from 0.4 to 0.3.
 class MagnitudeCounter {
  public:
   MagnitudeCounter();
@@ -82,8 +78,7 @@ class MagnitudeCounter {
   static constexpr uint64_t kMaxPending = uint64_t{1} << 31;
   uint64_t pending() const { return pending_; }
 
-  // Adds the counts to the histogram and restarts from zero. Visits exponents from the largest down until it has found
-  // every value.
+  // Adds the counts to the histogram and restarts. Visits exponents from the largest down until every value is found.
   void FlushInto(MagnitudeHistogram& histogram);
 
  private:
@@ -125,8 +120,7 @@ class TopValues {
   void Offer(float value, const Place& place);
   void Merge(const TopValues& other);  // the capacities must be equal
 
-  // The magnitude below which nothing can enter; 0 while there is room. An equal magnitude may still enter by its
-  // place.
+  // The magnitude below which nothing enters; 0 while there is room. An equal one may still enter by its place.
   float threshold() const { return threshold_; }
   size_t capacity() const { return capacity_; }
   size_t size() const { return heap_.size(); }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Power sums of one row, in double and in a fixed order: lane i takes the values i, i+4, i+8, ..., and the lanes are
-// added in a fixed tree. Squares are exact; the relative error of a sum of n terms of one sign is at most (n/4 + 5)
-// 2^-53. Also the mean, variance, and kurtosis variants that follow from power sums, and measures of rows of attention
-// maps.
+// Power sums of a row, in double and a fixed order: lane i takes the values i, i+4, i+8, ..., lanes are added in a
+// fixed tree. Squares are exact; a sum of n terms of one sign errs by at most (n/4 + 5) 2^-53, relative. Also the mean,
+// variance and kurtosis variants that follow, and measures of rows of attention maps.
 #pragma once
 
 #include <array>
@@ -14,12 +13,10 @@
 
 namespace tare {
 
-// Sums of doubles without rounding: the same bits in any order and for any split of the stream. After Kulisch: a sum is
-// one long fixed-point number, with limbs of 32 bits in int64 words, so that 2^30 additions need no carry. The limbs of
-// all sums of an object share one window, which grows as needed: 3 to 9 words per sum in practice, of the 67 that
-// doubles span.
-//
-// The addends must not depend on the split either: callers add one double per unit that is never split (a row).
+// Sums of doubles without rounding: the same bits in any order and split of the stream. After Kulisch: a sum is one
+// long fixed-point number, with limbs of 32 bits in int64 words, so that 2^30 additions need no carry. All sums of an
+// object share a growing window: 3 to 9 words per sum in practice, of the 67 that doubles span. Addends must not depend
+// on the split either: callers add one double per unit that is never split (a row).
 class ExactSums {
  public:
   // Limb j is worth 2^(32 j - 1088). Doubles reach from limb 0 to limb 66; a sum of 2^64 of them, two limbs further.
@@ -73,8 +70,7 @@ struct PowerSums {
   double magnitude = 0;  // of |x|
 };
 
-// NaN or infinite exactly if a value of the row is: fourth powers of f32 stay below 2^512, and 2^63 of them fit a
-// double.
+// NaN or infinite exactly if a value is: fourth powers of f32 stay below 2^512, and 2^63 of them fit a double.
 PowerSums SumPowers(std::span<const float> row);
 
 // Moments of n values from power sums of what they are above a centre, in long double. About 0 the k-th central moment
@@ -90,11 +86,9 @@ struct Moments {
   double Mean() const;
   double Variance() const;  // m2, divided by n
   double Kurtosis() const;  // m4 / m2^2: 3 for a normal law
-  // Bondarenko et al., arXiv 2306.12929, code: m4 / (s^4 + 1e-6), with s^2 divided by n - 1, centred, over one
-  // sequence's values.
+  // Bondarenko et al., arXiv 2306.12929, code: m4 / (s^4 + 1e-6), s^2 over n - 1, centred, over a sequence's values.
   double QuantizableKurtosis() const;
-  // Outlier-Safe Pre-Training, code: max(0, E[x^4] / s^4 - 3), not centred, with s^2 centred and divided by n - 1, over
-  // one row.
+  // Outlier-Safe Pre-Training, code: max(0, E[x^4] / s^4 - 3), not centred, s^2 centred and over n - 1, over a row.
   double RowKurtosis() const;
 
  private:
@@ -102,16 +96,14 @@ struct Moments {
   long double FourthCentral() const;
 };
 
-// The row's moments: about 0, from these sums, if its mean is at most 8 deviations from it; else of the finite values
-// about their mean in ExactSums::kFactorBits. Fourth moments are thus exact to within (n/4 + 5) 2^-53 9^4, n the row's
-// length.
+// The row's moments: about 0, from these sums, if its mean is at most 8 deviations from it; else of finite values about
+// their mean in ExactSums::kFactorBits. Fourth moments are thus exact to (n/4 + 5) 2^-53 9^4, n the row's length.
 Moments MomentsOf(std::span<const float> row, const PowerSums& sums, size_t values);
 inline double Centre(double mean) {
   return std::bit_cast<double>(std::bit_cast<uint64_t>(mean) & ~uint64_t{0} << (53 - ExactSums::kFactorBits));
 }
 
-// The error sums between a row of values and its approximation, in double and in one fixed order (that of SumPowers),
-// and the figures that papers report.
+// Error sums of a row's approximation, in double and SumPowers' fixed order, and the figures that papers report.
 struct ErrorSums {
   double error2 = 0;   // (x - y)^2
   double error1 = 0;   // |x - y|
@@ -133,9 +125,8 @@ double Entropy(std::span<const float> probabilities);
 // Sum of -a over the negative entries: the mass that a difference of maps subtracts.
 double NegativeMass(std::span<const float> row);
 
-// Entries and blocks of 64 keys whose magnitudes stay below a share of the row's largest; a block counts if all of its
-// entries do. Masses are sums of |a|: if the row's |v| is bounded by 1, skipping those entries changes the output by at
-// most that.
+// Entries and blocks of 64 keys (all entries) with magnitudes below a share of the row's largest. Masses are sums of
+// |a|: if the row's |v| is bounded by 1, skipping those entries changes the output by at most that.
 inline constexpr std::array<double, 3> kSparsityShares = {1e-3, 1e-2, 1e-1};
 inline constexpr int64_t kSparsityBlock = 64;
 

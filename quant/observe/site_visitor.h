@@ -59,8 +59,7 @@ class SiteVisitor {
   virtual bool Changes() const { return false; }
   // A batch of `slots` sequences begins.
   virtual void BeginBatch(int64_t /*slots*/) {}
-  // A scale that spans rows must be known before the first row is used: the pass then shows every block of the batch to
-  // Survey first, and only afterwards to Visit.
+  // A scale that spans rows must be known before the first: the pass shows Survey every block, and only then Visit.
   virtual bool NeedsSurvey(Site, std::optional<int> /*layer*/) const { return false; }
   virtual void Survey(const SiteBlock&, int /*thread*/) {}
   // Called from several threads at once, with blocks in any order.

@@ -36,17 +36,15 @@ enum BaseSum : size_t {
 // Whether the columns of the site's rows are channels; those of attention logits and maps are keys.
 bool HasChannels(Site site);
 
-// Whether the error of FORMAT/GRANULARITY is measured at the site: per head only if it has heads, per channel only if
-// it has channels, any other granularity everywhere; int3 and int2 of weights only. A FORMAT alone has its own blocks
-// (mxfp4).
+// Whether the error of FORMAT/GRANULARITY is measured at the site: per head only with heads, per channel only with
+// channels, others everywhere; int3 and int2 of weights only. A FORMAT alone has its own blocks (mxfp4).
 bool IsMeasured(Site site, std::string_view format);
 
 // Names of a site's sums in order: those of BaseSum; then, for an attention map (probs, difference), those of maps;
 // then four for each measured format: FORMAT/GRANULARITY.error2, .error1, .product, .square.
 std::vector<std::string> SumNames(Site site, const std::vector<std::string>& formats = {});
 
-// Sums over one sequence, or over a group of them. A row with a value that is not finite counts only in the sums over
-// values, without that value.
+// Sums over one sequence, or a group of them. Rows with a value not finite count only in sums over values, without it.
 struct Fold {
   explicit Fold(size_t count = 0) : sums(count) {}
 
@@ -103,8 +101,7 @@ struct SitesFrom {
 };
 
 struct StatisticsSet {
-  // Everything that determines the figures: hashes of model and input, version, options. Sets can merge only if it is
-  // equal.
+  // What determines the figures: hashes of model and input, version, options. Only sets that are equal in it merge.
   std::map<std::string, std::string> job;
   std::vector<std::string> formats;               // whose error was measured, as in SumNames
   std::vector<uint8_t> units;                     // 1: seen
@@ -121,16 +118,14 @@ struct StatisticsSet {
 
   // The first key of the job by which another set differs, or what else keeps the two from merging; "" of the same job.
   std::string DiffersIn(const StatisticsSet& other) const;
-  // `where` and `other_where` name the two in messages. Throws Error for sets of different jobs and for units seen
-  // twice.
+  // `where`, `other_where`: names in messages. Throws Error for sets of different jobs, and units seen twice.
   void Merge(const StatisticsSet& other, const std::string& where, const std::string& other_where);
   void MergeSites(const ObservedSites& others);
 
   friend bool operator==(const StatisticsSet&, const StatisticsSet&) = default;
 };
 
-// Figures derived from a site's statistics, by name: `tare stats show --measures` prints them and `tare stats diff`
-// compares them. docs/reference/statistics-file.md gives definitions and sources.
+// A site's figures, by name: `tare stats show --measures`, `tare stats diff` (docs/reference/statistics-file.md).
 using Measures = std::vector<std::pair<std::string, double>>;  // NaN if undefined
 
 // Sums in long double: over one group of sequences, several, or a bootstrap draw of them.
@@ -154,7 +149,6 @@ inline constexpr std::pair<const char*, double> kQuantiles[] = {
 // SumMeasures over all sequences, and figures that follow from counts and maxima: quantiles, energy of channels,
 // massive activations, the largest value and norm. `statistics` are the key's, of all positions or of the rest.
 Measures AllMeasures(const StatisticsSet& set, const SiteKey& key, const SiteStatistics& statistics);
-// AllMeasures of all positions.
 inline Measures AllMeasures(const StatisticsSet& set, const SiteKey& key) {
   return AllMeasures(set, key, set.sites.at(key));
 }
@@ -164,8 +158,7 @@ Measures SignalToNoise(const StatisticsSet& set, Site site, const Fold& total);
 
 // Share of the energy in the top 1 % of channels (at least one); NaN without channels.
 double TopChannelEnergy(const ExactSums& energy);
-// Number of values above 100 and above 1000 times the median of |x|: Sun et al., arXiv 2402.17762. To within a bin (0.8
-// %).
+// Number of values above 100 and 1000 times the median of |x|: Sun et al., arXiv 2402.17762. To within a bin (0.8 %).
 uint64_t MassiveActivations(const OutlierStatistics& outliers);
 
 }  // namespace tare

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan: which sites are quantized, in which format and granularity, with which options. It is text, parsed once; all
-// other code calls Match.
+// A plan: which sites are quantized, in which format, granularity and options. Text, parsed once; others call Match.
 //
 //   plan     = rule {"," rule}                    the last matching rule wins; a site that no rule names stays f32
 //   rule     = site [selector] "=" "f32" {"+" option}  exempts what an earlier rule named; options: sink of
@@ -19,8 +18,7 @@
 //   half     = f16 | bf16 | f16rz | bf16rz
 //
 // Layers, heads and experts count from 0, maps are 1 and 2. Blanks around tokens are ignored. A selector may use only
-// dimensions that the site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the
-// plan that quantizes nothing.
+// dimensions of the site: weights have no heads, v no maps, embed no layers. Empty text or "f32" quantizes nothing.
 //
 // A preset (presets.h) must stand alone.
 //
@@ -180,8 +178,7 @@ class Plan {
  public:
   // Quantizes nothing.
   Plan() = default;
-  // Throws Error; its message gives the column (bytes, from 1), what is there, what was expected, and the text with a
-  // caret.
+  // Throws Error: the column (bytes, from 1), what is there, what was expected, and the text with a caret.
   static Plan Parse(std::string_view text);
 
   // Adds rules that win over those before, in canonical form. Rules of both orders must not name the same heads.
@@ -195,8 +192,7 @@ class Plan {
     return some;
   }
 
-  // The last matching rule, which may be f32; null if none matches. A rule that selects layers, heads, maps or
-  // experts does not match a key without them.
+  // The last matching rule, perhaps f32; null if none. Rules of layers, heads, maps or experts need them in the key.
   const Rule* Match(const SiteKey& key) const;
   // Whether any rule that does not exempt names the site, for some layer, head or map.
   bool Touches(Site site) const;

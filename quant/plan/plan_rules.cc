@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rules match; the canonical text of rules and plans, and its hash; plans made of other plans' rules; grids
-// from files. The parser is in plan.cc.
+// What rules match; canonical text and hash; plans of other plans' rules; grids from files. The parser is in plan.cc.
 #include <algorithm>
 #include <charconv>
 #include <utility>

@@ -24,8 +24,7 @@ constexpr std::array kGroupedInputs = [] {
   return inputs;
 }();
 
-// Whether a site is of one of two Mambas what a site of this name is of one: mixer_1.scan.b, mixer_1.gate of scan.b,
-// mamba.gate.
+// Whether a site is of either Mamba what this name is of one: mixer_1.scan.b, mixer_1.gate of scan.b, mamba.gate.
 bool IsOfEither(const SiteInfo& info, std::string_view name) {
   if (name.starts_with("mamba.")) name.remove_prefix(6);
   return info.of == SiteOf::kMambaPair && info.name.substr(info.name.find('.') + 1) == name;

@@ -38,9 +38,8 @@ enum class SiteOf {
   kMemoryUnit,
 };
 
-// The table of sites. A row has a site's name in code and in text, what it is (for docs/reference/sites.md), what plans
-// may say about it (a constant of site.cc), the part of a model that has it, and of weights the input that they
-// multiply.
+// The table of sites: name in code and in text, what it is (for docs/reference/sites.md), what plans may say about it
+// (a constant of site.cc), the part of a model that has it, and of weights the input that they multiply.
 #define TARE_SITES(ROW)                                                                                                \
   ROW(kEmbed, "embed", "embedded tokens", kOuterHidden, kModel)                                                        \
   ROW(kQProjW, "q_proj.w", "projections of attention", kProjWeight, kAttention, kQProjIn)                              \
@@ -167,8 +166,7 @@ constexpr bool IsCache(Site site) { return site == Site::kCacheK || site == Site
 // The site of this name; nullopt for any other text, also for a group.
 std::optional<Site> ParseSite(std::string_view name);
 
-// The sites of a site's or a group's name, in the enum's order; empty for any other name. A name of a Mamba, scan.b, is
-// also that of both of a pair: mixer_1.scan.b, mixer_2.scan.b.
+// Sites of a site's or group's name, in the enum's order; else empty. scan.b also names mixer_1.scan.b, mixer_2.scan.b.
 std::span<const Site> ExpandSites(std::string_view name);
 
 // A place in a model: a site with its layer, head, map and expert; the key of resolved plans, blocks and statistics.
@@ -217,8 +215,7 @@ struct SiteClass {
     const bool list_of_caches = format.base == Format::kListed && Info(format).bits <= 4;
     return format == Format::kF32 || has(format) || (grid && (!has(Format::kBf16) || list_of_caches));
   }
-  // n neighbouring values along the dimension that the next product sums over: keys of a score or map, tokens of v,
-  // else channels.
+  // n neighbours along the dimension of the next product's sums: keys of a score or map, tokens of v, else channels.
   Granularity InnerBlock(int n) const {
     if (sums_over_tokens) return {Granularity::Kind::kBlockChannel, n};
     const bool of_keys = std::ranges::find(granularities, Granularity::Kind::kRow) != granularities.end();

@@ -24,8 +24,7 @@ inline std::string GroupOf(Site site, int64_t from) {
   return (from > 0 ? kRestGroup : std::string()) + std::string(Name(site));
 }
 
-// The options of a command, which its unfinished file keeps to name those by which another command differs; none in
-// other files.
+// A command's options, which its unfinished file keeps to name those in which another differs; none in other files.
 using Asked = std::map<std::string, std::string>;
 inline constexpr const char* kAskedKey = "asked";
 Asked AskedOf(const std::filesystem::path& path);
@@ -43,8 +42,7 @@ inline constexpr const char* kCalibrateKey = "calibrate";  // of StatisticsSet::
 // "int8,int6". Throws Error.
 std::vector<Format> ParseCalibratedFormats(std::string_view text);
 
-// Writes nothing if the job has no kCalibrateKey. A site that is never negative uses the unsigned format with as many
-// bits, under the signed format's name.
+// Writes nothing without kCalibrateKey. Sites never negative use unsigned formats of as many bits, under signed names.
 void WriteCalibration(Hdf5Writer& file, const StatisticsSet& set);
 
 }  // namespace tare

@@ -55,7 +55,6 @@ class FourBitMatrix : public ForeignMatrix {
   const CheckpointFiles& files_;
 };
 
-// Reads one module.
 class FourBitReader {
  public:
   FourBitReader(const std::string& module, const std::string& type, ModuleTensors& tensors)

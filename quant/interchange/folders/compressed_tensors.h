@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration of compressed-tensors: groups of modules, each with how its weights are stored and how its inputs
-// are meant to be rounded.
+// compressed-tensors' configuration: groups of modules, with how weights are stored and how inputs are to be rounded.
 //
 //   {"config_groups": {"group_0": {"targets": ["Linear"], "weights": {...}, "input_activations": {...}, "format": F}},
 //    "format": F or "mixed-precision", "ignore": ["lm_head", "re:.*gate"], "quantization_status": "compressed", ...}
@@ -57,8 +56,7 @@ class CompressedConfig {
  public:
   explicit CompressedConfig(SchemeKeys& keys);
 
-  // The group of a module; null if none has it. Throws Error, naming the entry, if the module is on the list of those
-  // that are left as they are.
+  // A module's group; null: none has it. Throws Error, naming the entry, if the module is to be left as it is.
   const CompressedGroup* GroupOf(const std::string& module) const;
   const ModuleLayout& layout() const { return layout_; }
 

@@ -25,8 +25,7 @@ constexpr CompressedArguments Floats(int bits, Strategy strategy, int64_t group 
 //                                         block, [ceil(out / b), ceil(in / c)]; the last blocks may be short
 //   X.input_scale or X.activation_scale   one, of the inputs, where activation_scheme is static
 //
-// Without the key weight_block_size, one scale is the tensor's, and several are of blocks of 128 by 128, transformers'
-// default.
+// Without weight_block_size one scale is the tensor's, several are of blocks of 128 by 128 (transformers' default).
 
 constexpr int64_t kDefaultBlock = 128, kMostInBlock = int64_t{1} << 31;
 
@@ -118,8 +117,7 @@ struct ModelOptConfig {
 //   X_blocks [experts, out, in / 32, 16]   u8, two codes of E2M1 each, the lower four bits first
 //   X_scales [experts, out, in / 32]       E8M0
 //
-// become the matrix X.weight [experts out, in]. A block's value is E2M1 times 2^(scale - 127), exact in f32.
-// Source: transformers, integrations/mxfp4.py.
+// become X.weight [experts out, in]: E2M1 times 2^(scale - 127), exact in f32 (transformers, integrations/mxfp4.py).
 
 constexpr int64_t kBlock = 32;
 

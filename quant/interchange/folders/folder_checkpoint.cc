@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint folder in Hugging Face layout as a checkpoint: its tensors, and the matrices that another tool
-// quantized, where config.json has a quantization_config.
+// A Hugging Face folder as a checkpoint: tensors, and matrices that another tool quantized (quantization_config).
 #include <algorithm>
 
 #include "quant/base/message.h"

@@ -24,8 +24,7 @@ std::string GptqScheme(const GptqSettings& s) {
                      : Formatted("{} int{}/group{}", s.tool, s.bits, s.group);
 }
 
-// The parts of a module in either layout, all but how codes and zero points are packed. Its tensors are `codes`,
-// X.qzeros and X.scales.
+// A module's parts in either layout, but for how codes are packed: tensors `codes`, X.qzeros and X.scales.
 struct MatrixSize {
   int64_t out, in;
 };

@@ -37,11 +37,10 @@ struct GptqSettings {
 // Settings of a module; nullopt for one that the configuration leaves as it is.
 using SettingsOfModule = std::function<std::optional<GptqSettings>(const std::string& module)>;
 
-// GPTQ's two conventions of zero points. Version 1 subtracts one from each before packing, by subtracting 0x11111111
-// (of 4 bits) from each word, so that a zero point of 0 borrows from its neighbour and the sum of words gives it
-// back; version 2 stores them as they are. Checkpoints name the version, and some name the wrong one. Symmetric
-// matrices prove it: all their zero points are 2^(bits - 1), stored as that or as one less. Nothing proves it for
-// others: both conventions make weights of any codes, with means near zero, so there the name holds.
+// GPTQ's two conventions of zero points. Version 1 subtracts one from each before packing, as 0x11111111 (4 bits) from
+// each word, so that a 0 borrows from its neighbour and the sum of words gives it back; version 2 stores them as they
+// are. Checkpoints name the version, some the wrong one. Symmetric matrices prove it: all zero points are 2^(bits - 1),
+// or one less. Others prove nothing (either way means are near zero), so the name holds.
 enum class StoredZeros { kLessOne, kAsTheyAre };
 
 // The zero points of `packed`, as the convention stores them.

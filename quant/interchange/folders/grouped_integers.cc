@@ -5,10 +5,9 @@
 //   code = value / step + raised       scale = stored scale * step
 //   zero = zero value + raised         minimum = added
 //
-// All of it is exact: values, zero points and their differences are small integers, and a scale is halved only where no
-// bit is lost. Where a g_idx deals columns out to groups, codes stand in the order of their groups. There are none
-// where a value is no multiple of a step (FP8, NF4), where groups have different numbers of columns (a short last
-// group), and where codes would take more than 8 bits.
+// All of it is exact: values, zero points and differences are small integers, and a scale is halved only where no bit
+// is lost. With a g_idx, codes stand in the order of their groups. None exist where a value is no multiple of a step
+// (FP8, NF4), groups have different numbers of columns (a short last group), or codes take more than 8 bits.
 #include <algorithm>
 #include <cmath>
 #include <limits>

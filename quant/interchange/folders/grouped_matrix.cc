@@ -134,8 +134,7 @@ class GroupedMatrix : public ForeignMatrix {
   }
 
  private:
-  // The codes of a row [in], until the thread asks for another. Where rows share words, it keeps
-  // the rows beside it, which are usually asked for next.
+  // A row's codes [in], until the thread asks for another. Keeps rows that share its words, usually asked for next.
   const uint8_t* CodesOf(int64_t row) const {
     struct Kept {
       uint64_t matrix = 0;  // none

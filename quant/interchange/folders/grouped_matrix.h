@@ -38,14 +38,12 @@ struct PackedCodes {
   std::array<uint8_t, 8> place{0, 1, 2, 3, 4, 5, 6, 7};  // of eight codes in a word, where per_word is 8
   bool along_rows = true;                                // whether a stream is a row
 
-  // Code (row, column).
   uint32_t At(int64_t row, int64_t column) const;
   // The first `count` codes of a row.
   void Row(int64_t row, int64_t count, uint8_t* codes) const;
 
-  // Whether eight neighbouring rows lie in the same words: then Rows reads a word once, and a line of the cache once
-  // for kRowsTogether rows, where Row comes by for every row. (Lines of one column are a power of two apart, often, and
-  // few of them stay in a cache until the next row.)
+  // Whether eight neighbouring rows lie in the same words: then Rows reads a word once, and a cache line once for
+  // kRowsTogether rows, where Row comes by for each. (Lines of a column, often powers of two apart, are soon evicted.)
   bool SharesWords() const;
   static constexpr int64_t kRowsTogether = 32;
   // The first `count` codes of `rows` rows of such codes, from row `first` on, a multiple of 8; codes [rows][stride].
@@ -96,8 +94,7 @@ struct GroupedIntegers {
   std::vector<int32_t> order;      // columns by their groups; empty: they are neighbours
 };
 
-// The integers of these parts, if there are any (grouped_integers.cc). Reads all zero points, and all scales that are
-// to be halved.
+// The integers of these parts, if any (grouped_integers.cc). Reads all zero points, and all scales to be halved.
 std::optional<GroupedIntegers> IntegersIn(const GroupedParts& parts);
 
 // Why its tensors must have the shapes that they have, for messages.
@@ -108,8 +105,7 @@ int64_t IntegerAt(const TensorView& tensor, size_t i);
 std::vector<int32_t> GroupsOfColumns(const GroupedParts& parts, const TensorView& g_idx, int64_t least,
                                      const ModuleTensors& tensors);
 
-// Adds the matrix of these parts; the files of `tensors` outlive it. Throws Error where a scale is NaN or infinite, or
-// what it is stored as has no value.
+// Adds the matrix of these parts; the files of `tensors` outlive it. Throws Error for NaN, infinite, undefined scales.
 void AddMatrix(GroupedParts parts, const ModuleTensors& tensors, ForeignModel& model);
 
 // Values of unsigned codes less `offset`, and of two's complement.

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices of MLX (mlx-lm), affine: 2 to 8 bits, in groups of columns; embeddings and the head as well. For W
-// [out, in]:
+// Matrices of MLX (mlx-lm), affine: 2 to 8 bits in groups of columns, embeddings and head too. For W [out, in]:
 //
 //   X.weight  u32 [out, in * bits / 32]  codes along the columns, without gaps
 //   X.scales, X.biases  f16, bf16 or f32 [out, in / group_size]; scales may be negative
 //
 //   W = scale * code + bias
 //
-// A layer's experts are one module, X.switch_mlp.gate_proj, whose tensors have a dimension more, of experts, before the
-// others: W [experts out, in].
+// A layer's experts are one module, X.switch_mlp.gate_proj, with experts as a first dimension: W [experts out, in].
 //
 // config.json has "quantization": {"group_size": 64, "bits": 4, MODULE: {...} or false, ...}, and often the same as
 // quantization_config, without quant_method.

@@ -23,8 +23,7 @@ struct pcre2_real_code_8;
 
 namespace tare {
 
-// Regular expressions over names of modules, as configurations write them for Python's re module. PCRE2 reads them
-// alike. Both are somebody else's, so their sizes and the steps of a match are bounded.
+// Others' regular expressions over module names, in Python's re, which PCRE2 reads alike. Sizes and steps are bounded.
 class NamePattern {
  public:
   // Throws Error, starting with `where`, for a text that is no such pattern.
@@ -81,9 +80,8 @@ class SchemeKeys {
   std::set<std::string, std::less<>> known_;
 };
 
-// The tensors of a checkpoint folder by module, X.qweight beside X.scales, while a scheme's reader takes them. What it
-// takes becomes X.weight; what it does not take stays a tensor of the model under its own name, unless the name is one
-// that the scheme gives to parts of codes: a part that nothing took is refused.
+// A folder's tensors by module, X.qweight beside X.scales, while a scheme's reader takes them. What it takes becomes
+// X.weight; other tensors keep their names, unless named as parts of codes: a part that nothing took is refused.
 class ModuleTensors {
  public:
   // `files` outlives this.
@@ -111,7 +109,6 @@ class ModuleTensors {
   std::set<std::string> taken_;
 };
 
-// The model that a reader makes of a folder.
 struct ForeignModel {
   std::map<std::string, std::unique_ptr<const ForeignMatrix>, std::less<>> matrices;
   std::vector<std::string> notes;  // decisions, and advice to the user, a sentence each
@@ -133,7 +130,6 @@ class LeftModules {
   std::vector<NamePattern> patterns_;
 };
 
-// Bytes of all of these.
 int64_t BytesOf(const std::vector<const TensorView*>& tensors);
 
 // The codes of a folder whose config.json is `config`; nothing without settings there or in a file beside it.

@@ -8,10 +8,8 @@
 //   - it stacks the matrices of all experts: a layer's tensors ffn_gate_exps, ffn_up_exps [experts, I, E] and
 //     ffn_down_exps [experts, E, I], and their biases, hold those of all experts one after another. gpt-oss's gate and
 //     up are one matrix in the checkpoint, whose rows come from the two tensors in turns.
-// An architecture, a key of the architecture or a tensor that is not known here is refused by name.
-//
-// One table of architectures has families and names of tensors in Hugging Face's terms, to read GGUF files and to write
-// them.
+// An architecture, a key of it or a tensor that is not known here is refused by name. One table has families and names
+// of tensors in Hugging Face's terms, to read and write GGUF files.
 #pragma once
 
 #include <array>
@@ -38,9 +36,8 @@ std::optional<std::string> GgufText(const std::filesystem::path& path, const std
 
 namespace gguf {
 
-// Names within a layer: `theirs` in the file, `ours` in the checkpoint. Both stand for NAME.weight and NAME.bias,
-// unless `theirs` has a kind itself. With {} in `ours` it is one tensor of all experts in the file, and one of each in
-// the checkpoint.
+// Names within a layer: `theirs` in the file, `ours` in the checkpoint, for NAME.weight and NAME.bias unless `theirs`
+// has a kind. {} in `ours`: one tensor of all experts in the file, one each in the checkpoint.
 struct NamePair {
   std::string_view theirs, ours;
 };
@@ -71,8 +68,7 @@ const Architecture* ArchitectureOfFamily(std::string_view family);
 std::string ArchitecturesText();
 std::string FamiliesText();
 
-// Hugging Face's name of a file's tensor, with {} for an expert's number, and the reverse; empty if the architecture
-// has no such tensor.
+// Hugging Face's name of a file's tensor, {} for an expert's number, and the reverse; empty: no such tensor.
 std::string CheckpointName(const Architecture& architecture, std::string_view name);
 std::string FileName(const Architecture& architecture, std::string_view name);
 
@@ -140,16 +136,14 @@ struct RotaryFactors {
 // nullopt if no such numbers make these divisors (to 1e-5 of each). `low` is 1: only quotients count.
 std::optional<RotaryFactors> FindRotaryFactors(std::span<const float> divisors, double theta);
 
-// Adds rope_theta and rope_scaling to a configuration that has head_dim. Throws Error for other kinds, and for two at
-// once.
+// Adds rope_theta and rope_scaling to a configuration with head_dim. Throws Error for other kinds, and two at once.
 void AddRotary(const Architecture& architecture, std::span<const Tensor> tensors, ArchitectureKeys& keys, Json& config);
 
 // Whether the tensor says rotary positions and is no part of a layer.
 bool IsRotary(const Architecture& architecture, std::string_view tensor);
 
-// Keys of one family: experts, windows, multipliers. What llama.cpp fixes in its code and no key says is added here,
-// too: gemma3's scale of queries, that every sixth of its layers sees all keys, and that the shares of a token's
-// experts sum to 1 in qwen3moe. `config` has the keys that all families share.
+// Keys of one family: experts, windows, multipliers. Also what llama.cpp fixes in its code: gemma3's scale of queries
+// and every sixth layer seeing all keys, qwen3moe's shares of experts summing to 1. `config` has keys of all families.
 void AddFamilyKeys(const Architecture& architecture, ArchitectureKeys& keys, Json& config);
 
 }  // namespace gguf

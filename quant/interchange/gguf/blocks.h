@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What GGUF's quantized blocks hold (ggml-common.h) and the values that they stand for: bit for bit those of gguf-py
-// and of libggml's dequantization. d, m and dmin are f16 and are taken to f32 first; all is little-endian. In blocks of
-// 32, a byte holds value i in its low half and value i + 16 in its high half.
+// GGUF's quantized blocks (ggml-common.h) and their values, bit for bit gguf-py's and libggml's. d, m and dmin are f16,
+// taken to f32 first; all is little-endian. In blocks of 32 a byte has value i in its low half, i + 16 in the high.
 //
 //   Q8_0    d, 32 int8                           d q
 //   Q4_0    d, 16 bytes                          d (q - 8)
@@ -81,8 +80,7 @@ void DequantizeBlocks(TensorType type, const std::byte* data, int64_t blocks, fl
 //   Q5_1    d = (max - min) / 31     q = floor((x - min) / d + 0.5), m = min
 //   MXFP4   2^(floor(log2 |a|) - 2)  q nearest, of two equally near ones the smaller magnitude
 //
-// x / d is x times 1 / d, both in f32. F16 and BF16 are the nearest, ties to even. Q4_K, Q5_K and Q6_K, whose search is
-// ours, are not theirs byte for byte (below).
+// x / d is x times 1 / d in f32. F16 and BF16: nearest, ties to even. Q4_K to Q6_K: our search, other bytes (below).
 
 // Names of these types and of F32.
 std::vector<std::string> TypesWritten();
@@ -116,11 +114,10 @@ RoundedScales PutCodes(TensorType type, const QuantizedMatrix& matrix, int64_t r
 //   Q4_K, Q5_K   x ~ (d s) q - dmin m    8 groups of 32; s and m of 6 bits, q of 4 or 5
 //   Q6_K         x ~ (d s) q             16 groups of 16; s int8, q from -32 to 31
 //
-// The search is ours, for the least squared error, every value with the same weight (libggml's weights large values
-// more): each group tries several widths, which clip its ends or leave room, and takes the least squares' scale and
-// minimum of the codes that a width gives. Then d and dmin make the largest scale and minimum the largest code, and
-// are solved for once more, by least squares over the 256 values, with all codes given. Against libggml's bytes of the
-// same values: tests/quant/interchange/gguf/super_blocks_test.cc.
+// The search is ours, for the least squared error with equal weights (libggml's weights large values more): each group
+// tries several widths, which clip its ends or leave room, and takes the least squares' scale and minimum of the codes.
+// Then d and dmin make the largest scale and minimum the largest code, and are solved for again by least squares over
+// all 256 values. Against libggml's bytes: tests/quant/interchange/gguf/super_blocks_test.cc.
 //
 // Finite x [256]; b: a block of the type. False, with b unspecified, where a scale is beyond F16.
 bool PutQ4_K(const float* x, uint8_t* b);

@@ -97,16 +97,14 @@ class Metadata {
   std::map<std::string_view, Value> values_;
 };
 
-// The keys of a GGUF file that begin with its architecture's name. Each is asked for by name; what nobody asked for may
-// change what the model computes, and is refused.
+// Keys of a GGUF file that begin with its architecture's name. One that nobody asks for may change the model: refused.
 class ArchitectureKeys {
  public:
   // The metadata must outlive it.
   ArchitectureKeys(const Metadata& metadata, std::string_view architecture)
       : metadata_(metadata), prefix_(std::string(architecture) + ".") {}
 
-  // Each throws Error where the key has a value of another kind. A list of numbers, one for each layer, must hold equal
-  // ones.
+  // Each throws Error where a key has another kind of value. A list of numbers, one per layer, must hold equal ones.
   std::optional<int64_t> Number(std::string_view key);
   int64_t Need(std::string_view key);  // more than 0
   // A finite f32, as the shortest number that is it.
@@ -134,8 +132,7 @@ class ArchitectureKeys {
   std::set<std::string, std::less<>> used_;
 };
 
-// Types of tensors (ggml.h, enum ggml_type): a row is whole blocks of so many values, each of so many bytes. blocks.h
-// describes the blocks.
+// Types of tensors (ggml.h, enum ggml_type): a row is whole blocks (blocks.h) of so many values and so many bytes.
 enum class TensorType : uint32_t {
   kF32 = 0,
   kF16 = 1,
@@ -188,9 +185,8 @@ const Tensor* FindTensor(std::span<const Tensor> tensors, std::string_view name)
 // Parses the bytes of a whole file; the result points into them. `where` starts messages.
 Content Parse(std::span<const std::byte> file, const std::string& where);
 
-// A GGUF model in one file, or in parts: files PREFIX-00001-of-00003.gguf that each say their number from 0 (split.no),
-// how many there are (split.count) and how many tensors these hold (split.tensors.count). The first has the metadata.
-// Any part stands for all.
+// A GGUF model in one file, or in PREFIX-00001-of-00003.gguf that each say their number from 0 (split.no), the number
+// of parts (split.count) and of all tensors (split.tensors.count). The first has the metadata; any stands for all.
 class Parts {
  public:
   // Throws Error if a part is missing, or the parts do not belong together.
@@ -199,7 +195,6 @@ class Parts {
   const Metadata& metadata() const { return metadata_; }
   const std::vector<Tensor>& tensors() const { return tensors_; }  // of all parts
 
-  // Gives back the memory under bytes of a tensor.
   void Release(std::span<const std::byte> bytes) const;
   // The hash that `sha256sum FILE` prints; for parts, of the lines of `sha256sum FILES` in the folder, in order.
   std::string ContentHash() const;
@@ -217,8 +212,7 @@ struct FirstPart {
 };
 FirstPart OpenFirst(const std::filesystem::path& path);
 
-// ---- Writes a GGUF file of version 3, whole or not at all. Tensors are made one at a time, so that one is in
-// memory.
+// ---- Writes a GGUF file of version 3, whole or not at all, with one tensor at a time in memory.
 
 // The bytes of keys and values, in the order in which they are added.
 class MetadataWriter {
@@ -253,15 +247,13 @@ struct NewTensor {
   std::string name;
   const TypeInfo* type = nullptr;
   std::vector<int64_t> shape;  // the innermost last
-  // Fills the tensor's bytes.
   std::function<void(std::span<std::byte> bytes)> fill;
 
   // The size of the tensor, which is whole blocks.
   int64_t Bytes() const;
 };
 
-// progress: bytes of tensors written so far and in all. Throws Error where llama.cpp would not read the file: names of
-// more than 63 bytes.
+// progress: tensors' bytes written and in all. Throws Error where llama.cpp would not read it: names above 63 bytes.
 void WriteGguf(const std::filesystem::path& path, const MetadataWriter& metadata, std::span<const NewTensor> tensors,
                const std::function<void(int64_t done, int64_t total)>& progress);
 

@@ -33,8 +33,7 @@ struct Imatrix {
   std::string where = "imatrix";            // the file that it was read from
 };
 
-// Either layout. Both throw Error, naming the file and the weight, for sums and counts that are not finite, below 0 or
-// of other sizes than each other's.
+// Either layout. Throw Error, naming file and weight, for sums and counts not finite, below 0 or of unequal sizes.
 Imatrix ReadImatrix(const std::filesystem::path& path);
 // As llama.cpp writes it, byte for byte, whole or not at all: binary where the name ends in .dat, else GGUF.
 void WriteImatrix(const Imatrix& matrix, const std::filesystem::path& path);

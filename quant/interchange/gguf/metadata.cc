@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers of scalars and arrays, Cursor (a place in a file's bytes), Metadata (values of keys by type), and the keys of
-// an architecture.
+// Readers of scalars and arrays, Cursor (a place in a file), Metadata (values by key), and an architecture's keys.
 #include "quant/interchange/gguf/container.h"
 
 #include <cmath>

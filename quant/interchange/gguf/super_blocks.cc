@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See blocks.h. Sums run in eight lanes, of which compilers make vectors, and in an order of their own on
-// every machine alike.
+// See blocks.h. Sums run in eight lanes, of which compilers make vectors, in one order on every machine.
 #include "quant/interchange/gguf/blocks.h"
 
 #include <algorithm>

@@ -67,22 +67,18 @@ inline constexpr auto kCuttings = std::to_array<Cutting>(
      {.name = "refact", .pattern = {}, .single_digits = true},
      {.name = "starcoder", .pattern = {}, .single_digits = true}});
 
-// Their names, for messages.
 std::string CuttingsText();
 
 // normalizer and pre_tokenizer of tokenizer.json.
 Json NormalizerOf(const Cutting& cutting);
 Json PreTokenizerOf(const Cutting& cutting);
 
-// tokenizer.model, tokenizer.json or tokenizer_config.json; nullopt for other names, for the form that this tokenizer
-// does not come in, and without a tokenizer.
+// tokenizer.model, tokenizer.json or tokenizer_config.json; nullopt for other names or forms, or without a tokenizer.
 std::optional<std::string> TokenizerText(const Metadata& metadata, std::string_view name);
 
-// ---- A checkpoint's tokenizer as keys of a GGUF file, the reverse: tokenizer.json where it is byte-level
-// BPE whose words are cut as llama.cpp has a name for, else SentencePiece's tokenizer.model where it is BPE without a
-// table that maps characters. Others are refused by name.
-//
-// Ids without a token, up to the rows of the embedding, become unused tokens [PAD<id>], and a notice counts them.
+// ---- A checkpoint's tokenizer as keys of a GGUF file: tokenizer.json where it is byte-level BPE whose word cuts
+// llama.cpp names, else SentencePiece's tokenizer.model where it is BPE without a table that maps characters. Others
+// are refused by name. Ids without a token, up to the embedding's rows, become unused [PAD<id>]; a notice counts them.
 
 // A token that a file beside the tokenizer adds, or changes the kind of.
 struct FolderToken {

@@ -33,8 +33,7 @@ void PadTo(int64_t tokens, TokenList& list, const std::string& where) {
   while (std::ssize(list) < tokens) list.push_back({Formatted("[PAD{}]", list.size())});
 }
 
-// As llama.cpp's converter takes them: no text merges into one of them (its score), the unknown piece stays, and one
-// that no row of the embedding belongs to is left out.
+// As llama.cpp's converter: no text merges into one (its score), the unknown piece stays, one without embedding goes.
 void AddFolderTokens(const std::vector<FolderToken>& added, TokenList& list) {
   for (const FolderToken& token : added) {
     const auto at = static_cast<size_t>(token.id);
