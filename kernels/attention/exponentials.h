@@ -40,8 +40,7 @@ inline int FixedExp2(int u) {
 
 inline constexpr float kLog2E = 1.44269504f;  // octaves per nat
 
-// The soft cap of a row's z, whose logits are z * factor units (score_stage.h). Finite, so that tanh(z / cap) cap is
-// never 0 times infinity.
+// Soft cap of a row's z, logits being z * factor units (score_stage.h). Finite: tanh(z / cap) cap is never 0 times inf.
 inline float CapOfRow(float softcap, float factor) {
   return std::min(softcap * (kLog2E * kExpUnitsPerOctave) / factor, std::numeric_limits<float>::max());
 }

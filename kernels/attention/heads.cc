@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of an attention call, and the head tables of the families (sources: microsoft/unilm Diff-Transformer, Hugging
-// Face diffllama, arXiv 2510.06949 for grouped heads).
+// Checks of calls, and head tables (microsoft/unilm Diff-Transformer, HF diffllama; grouped: arXiv 2510.06949).
 #include "kernels/attention/heads.h"
 
 #include <cmath>

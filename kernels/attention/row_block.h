@@ -2,8 +2,7 @@
 // The units of attention's work and their memory: blocks of query rows of one output head, against tiles of 64 keys.
 // Says which tiles a block needs, which keys each row sees, and in which order a tile has its keys.
 //
-// The memory of one attention call is the caller's: what all threads share, then one scratch per thread. A kernel's
-// Layout takes its pieces from an arena,
+// One call's memory is the caller's: shared by threads, then a scratch each. Layouts take pieces from an arena,
 //
 //   Packed TakePacked(Arena&) const      K and V of all heads, as the products read them
 //   Scratch TakeScratch(Arena&) const    what one thread works with: a list of pieces, each declared where it is taken
@@ -42,12 +41,10 @@ struct RowBlock {
   int64_t end_tile = 0;  // == begin_tile: the rows see nothing
 };
 
-// Block `index` of all, row_blocks blocks of `rows` rows for each output head. The last rows come first: they see the
-// most keys, so that the blocks handed out last are the short ones.
+// Block `index` of all, row_blocks per output head, last rows first: they see most keys, so the last blocks are short.
 RowBlock BlockOfRows(const AttentionProblem& problem, int rows, int64_t row_blocks, int64_t index);
 
-// Writes the visible keys begin[r] .. end[r] - 1 of a tile for `rows` rows, none for those that do not exist; false,
-// and nothing written, if all rows see all 64.
+// Writes `rows` rows' visible keys begin[r] .. end[r] - 1, none past the last row; false, unwritten, if all see all 64.
 bool MaskTile(const AttentionProblem& problem, const RowBlock& block, int rows, int64_t tile, int32_t* begin,
               int32_t* end);
 

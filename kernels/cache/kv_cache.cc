@@ -46,11 +46,10 @@ const Hadamard* RotationOf(const CacheRule& rule, int width) {
   return rule.hadamard ? &PlanRotation(width, *rule.hadamard) : nullptr;
 }
 
-// By how much the largest magnitude may grow until values are rounded, and up to what. With minima in a range of both
-// signs: twice, and by a third again in a page that was cut, whose values, as read back, lie up to half a step outside
-// of the range. Runs have scales that are rounded up: as much holds that, too, the lowest code of a full range, at most
-// 4/3 of the largest magnitude, and the values of a list, which are at most half of their distance beside what they
-// stand for. Two levels of scales reach as far as the largest of them.
+// How far the largest magnitude may grow until values are rounded, and up to what. With minima in a range of both
+// signs: twice, and a third more in a cut page, whose values, as read back, lie up to half a step outside the range.
+// Runs have scales rounded up: this also holds the lowest code of a full range, at most 4/3 of the largest magnitude,
+// and a list's values, off by at most half their distance. Two levels of scales reach as far as the largest.
 struct Growth {
   float factor, limit;
   const char* reach = nullptr;  // what sets a limit below f32's, and what to try

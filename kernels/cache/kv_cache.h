@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys and values of one layer and one sequence, as f32, bf16 or codes, in pages of 64 tokens (page_layout.h).
-// Every token is rounded once, so that its codes do not depend on batch, threads or the chunks of a prompt: with a
-// scale per token when it arrives; with a scale per channel, of keys or values, when the page that it fills is followed
-// by another token. Until then both stay in f32 (KIVI's residual).
+// Every token is rounded once, so codes do not depend on batch, threads or a prompt's chunks: with a scale per token on
+// arrival; with one per channel when a token follows the full page. Until then both stay in f32 (KIVI's residual).
 //
-// The first tokens and the last ones may stay in f32 beside their codes; decoding reads f32 where it is. Those that
-// Truncate uncovers as the last ones have their codes alone. A page with scales per channel that is cut by it and
-// written to again is read back from its codes first.
+// First and last tokens may stay in f32 beside their codes, which decoding prefers. Those that Truncate makes the last
+// have codes alone. A page with scales per channel that is cut and written again is first read back from its codes.
 //
-// Rotated keys (and values) are kept as x R with R orthogonal, the same for all tokens and heads; queries are rotated
-// and outputs rotated back by decoding.
+// Rotated keys (values): x R, R orthogonal, one for all tokens and heads; decoding rotates queries, and outputs back.
 //
 // Keys may be kept as they were before rotary position embedding (KVQuant, arXiv 2401.18079: channels are alike then):
 // they are rotated back when they arrive and again whenever they are read, which is slow; for studies of accuracy.
 //
-// Tokens may be dropped, others by each head. A key's place then says nothing of its position, which rotary keys
-// encode.
+// Each head may drop other tokens. A key's place then says nothing of its position, which rotary keys encode.
 //
 // A copy is a fork: it shares all pages, and whichever side writes to a shared page copies it first. Forks are to be
 // made and written by one thread at a time; any number may read.
@@ -52,16 +48,14 @@ using PageSource = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
 
 class KvCache {
  public:
-  // rotary: for keys kept before it, which have been through it when they come. source: null for memory of the cache's
-  // own. Throws Error for what CheckShape refuses, first or last below 0, widths of which no Hadamard rotation is
-  // known, and keys before rotary without one of their width.
+  // rotary: for keys kept before it, which arrive after it. source: null: own memory. Throws Error for what CheckShape
+  // refuses, first or last below 0, widths without Hadamard rotation, and keys before rotary without one that wide.
   KvCache(const CacheShape& shape, const CacheRules& rules, std::shared_ptr<const KeyRotary> rotary = nullptr,
           PageSource source = {});
 
-  // k [n][k heads][k width], v [n][v heads][v width]: the next n tokens. Throws Error, naming token and head, for
-  // other shapes and for values that are not finite or may not stay so: once turned back or rotated, or, with minima,
-  // in the range between the least and the largest. Nothing is appended then. Interrupted, or without a page of memory,
-  // some whole pages of the tokens may have been.
+  // k [n][k heads][k width], v [n][v heads][v width]: the next n tokens. Throws Error, naming token and head, for other
+  // shapes and values that are not finite or may not stay so: once turned back or rotated, or, with minima, in the
+  // range from least to largest; then nothing is appended. Interrupted or out of memory, some whole pages may be.
   void Append(const HeadsView<const float>& k, const HeadsView<const float>& v);
   // Keeps the first `tokens`. Throws Error for more than there are.
   void Truncate(int64_t tokens);
@@ -77,12 +71,10 @@ class KvCache {
   int64_t RoundedTokens() const;
   const CacheShape& shape() const { return coded_.shape(); }
   const CacheRules& rules() const { return rules_; }
-  // The size of all pages; a page that forks share counts in full. Memory of pages that Truncate drops becomes free
-  // with the last page of their piece.
+  // The size of all pages; shared ones count in full. Truncate's pages become free with the last page of their piece.
   size_t Bytes() const;
 
-  // The token's row as attention sees it: dequantized, and rotated back. Throws Error for a token or a head that there
-  // is not.
+  // The token's row as attention sees it: dequantized, rotated back. Throws Error for a token or head not there.
   void ReadKey(int64_t token, int head, float* key) const;
   void ReadValue(int64_t token, int head, float* value) const;
   // All heads' rows of tokens [first, first + n), in parallel: k [n][k heads][k width], v [n][v heads][v width]. For
@@ -157,7 +149,6 @@ class KvCache {
   int64_t plain_from_ = 0;  // tokens from here on have their f32, if they are among the last ones
 };
 
-// Bytes of a cache of this many tokens.
 double CacheBytes(const CacheShape& shape, const CacheRules& rules, int64_t tokens);
 
 }  // namespace tare

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How 64 tokens of a key/value cache lie in memory: panels of 64 lanes (panel.h). What a decoding query multiplies is
-// side by side:
+// 64 tokens of a key/value cache: panels of 64 lanes (panel.h), with what a decoding query multiplies side by side:
 //
 //   keys of a head      one panel: lane = token, inputs = channels (up to a multiple of 16)
 //   values of a head    ceil(width / 64) panels: lane = channel, inputs = the 64 tokens
@@ -14,9 +13,8 @@
 //                             its own; keys have the blocks of a format alone (MX, NVFP4)
 //   tensor                    none: the rule has it
 //
-// Blocks and groups hold them in f16, or in a byte where the format says which, the others in f32. Those of values, and
-// of keys' channels, go into what the panels are multiplied by, so they lie before them; those of keys' tokens are
-// factors of the products and lie after.
+// Blocks and groups hold them in f16 or the format's byte, others in f32. Those of values, and of keys' channels, go
+// into the panels' factors and lie before them; those of keys' tokens are factors of products and lie after.
 // Keys of all heads are one piece of memory, and values another: decoding reads the keys of many pages, then their
 // values, all of it straight on (measured: docs/develop/notebook.md).
 #pragma once
@@ -55,7 +53,6 @@ struct CacheRule {
     using enum Granularity::Kind;
     return HasCodes(format) && (granularity.kind == kGroup || granularity.kind == kBlockChannel);
   }
-  // Whether the format says so.
   bool InBlocks() const { return Info(format).block > 0; }
   // Whether what shares a scale also has a minimum: what code 0 stands for.
   bool HasMinima() const { return HasOffset(format); }
@@ -87,8 +84,7 @@ struct LaneRun {
   int begin = 0, end = kPanelLanes;
 };
 
-// The keys of a page, or its values: the panels of all heads, each head's beside its scales. Offsets are in bytes from
-// the first of them; all are multiples of 64. Below, `page` is that place.
+// A page's keys, or values: each head's panels beside its scales. Offsets, multiples of 64 bytes, count from `page`.
 class PageSide {
  public:
   enum class Lanes { kTokens, kChannels };  // of keys; of values
@@ -123,15 +119,13 @@ class PageSide {
     return scales_.Load(page + Scales(head), 0, int64_t{Groups()} * kPageTokens, memory).scales;
   }
 
-  // Row `token` of a page from f32, to codes under quant/format/round.h, where they have a scale per token. Values are
-  // finite.
+  // Row `token` of a page from f32, finite, to codes by quant/format/round.h, where they have a scale per token.
   void Write(std::byte* page, int token, int head, const float* row) const;
   // These rows from another page's, of the same shape.
   void WriteRows(std::byte* page, const PageSide& source, const std::byte* from, KeyRange tokens) const;
   // All 64 tokens of a page, from one of the same shape in f32.
   void WriteAll(std::byte* page, const PageSide& plain, const std::byte* from) const;
-  // Row `token` of a page from row `from_token` of another of the same layout: codes and scale as they are, which have
-  // a scale per token.
+  // Row `token` from row `from_token` of a page of this layout: codes and scale (per token) as they are.
   void Copy(std::byte* page, int token, const std::byte* from, int from_token, int head) const;
   // A row as f32, dequantized.
   void Read(const std::byte* page, int token, int head, float* row) const;
@@ -140,8 +134,7 @@ class PageSide {
   bool ScalesFirst() const { return lanes_ == Lanes::kChannels || rule_.ByChannel(); }
   int64_t Channels() const { return lanes_ == Lanes::kTokens ? Inputs() : int64_t{Panels()} * kPanelLanes; }
   int InPanel() const { return lanes_ == Lanes::kTokens ? width_ : kPanelLanes; }  // channels of a head at most
-  // The offset of the panel that holds a channel of a head, where a token's channels are in it from this one on, and
-  // where this one's 64 tokens are.
+  // Where the panel of a head's channel is, which has a token's channels from this one on, or this one's 64 tokens.
   int64_t PanelOf(int head, int channel) const;
   PanelRun RowOf(int token, int channel) const;
   PanelRun ColumnOf(int channel) const;

@@ -26,7 +26,6 @@ void SetBits(std::byte& byte, int shift, int mask, int bits) {
 
 int GetBits(std::byte byte, int shift, int mask) { return std::to_integer<int>(byte >> shift) & mask; }
 
-// Where bits of a code lie.
 struct Place {
   int64_t byte;
   int shift;
@@ -152,8 +151,7 @@ void WithValues(const Format& format, const Body& body) {
   codes.template operator()<2>();
 }
 
-// A scale of a byte: the exponent of E8M0 is f32's, that of E4M3 counts from 120 lower. Of E4M3, y is twice the value,
-// or, below 2^-6, 2^-6 more.
+// A byte's scale: E8M0's exponent is f32's, E4M3's is 120 lower: y is twice the value, or, below 2^-6, 2^-6 more.
 float FromByte(ScaleType type, uint32_t x) {
   if (!IsTwoLevel(type)) return std::bit_cast<float>(std::max(x << 23, 1u << 22));  // 2^-127 is subnormal
   const auto y = std::bit_cast<float>((x << 20) + (121u << 23));

@@ -26,12 +26,10 @@
 //   code x scale + minimum                 +min, and +mean with the mean in its place
 //   (code - zero) x scale                  +zero, whose minimum is -zero x scale, rounded once
 //
-// and kernels, which see scales and minima alone, know no zero points. In f32 a zero point is held as its minimum. f16
-// holds it as it is, a whole number.
+// and kernels see only scales and minima. f32 holds a zero point as its minimum, f16 as it is, a whole number.
 //
-// Codes are made with what is held. In f16, as KIVI has them (arXiv 2402.02750), that is the largest minimum that is no
-// more than the least value, and for it the smallest scale that reaches the largest value: nothing is cut off, and a
-// value is off by at most half of
+// Codes are made with what is held: in f16, as in KIVI (arXiv 2402.02750), the largest minimum not above the least
+// value and the smallest scale that then reaches the largest: nothing is cut off, and a value is off by at most half of
 //
 //   s <= (1 + 2^-10) (high - low + 2^-10 |low|) / q       +min; of the others (1 + 2^-10) times the scale in f32
 //
@@ -96,11 +94,9 @@ class PageScales {
   // Where they begin.
   int64_t Minima() const { return count_ * (held_ == HeldScales::kF32 ? 4 : held_ == HeldScales::kF16 ? 2 : 1); }
 
-  // n values, at most kLargestWidth, as codes under quant/format/round.h, whose scale is number `index`. Values are
-  // finite, and so is their range; beside f16 it is at most half of kLargestF16.
+  // n <= kLargestWidth values of finite range to codes by quant/format/round.h, scale `index`; f16: <= kLargestF16 / 2.
   void Round(const float* values, int n, std::byte* scales, int64_t index, float* codes) const;
-  // Codes of one scale to values, as ValueOf has them; or codes of n scales, the first of which is number `first`, one
-  // of each.
+  // Codes of one scale to values, as ValueOf has them; or codes of n scales, one each, from number `first` on.
   void Dequantize(const std::byte* scales, int64_t index, int n, float* values) const;
   void DequantizeEach(const std::byte* scales, int64_t first, int n, float* values) const;
   void Copy(std::byte* scales, int64_t index, const std::byte* from, int64_t from_index) const;

@@ -267,7 +267,6 @@ void CheckLambdas(const DecodeHeads& table, size_t number, const DecodeSequence&
   }
 }
 
-// What a sequence points to is there and has the table's shapes.
 void CheckShapes(const DecodeHeads& table, size_t number, const DecodeSequence& s) {
   if (s.cache == nullptr) Fail("decode, sequence {}: got no cache", number);
   if (s.cache->shape() != table.shape())

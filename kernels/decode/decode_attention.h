@@ -26,7 +26,6 @@
 
 namespace tare {
 
-// One sequence's part of a call.
 struct DecodeSequence {
   const KvCache* cache = nullptr;
   HeadsView<const float> q;           // [T][q heads][d]
@@ -37,8 +36,7 @@ struct DecodeSequence {
   HeadsView<float> lse = {};          // [T][heads][maps], or none: as of an AttentionProblem (heads.h)
 };
 
-// Bytes of workspace, aligned to 64; they grow with the caches by 4 per key, map and query, and with T until that is
-// kMostKeptBytes (decode_work.h) of a sequence.
+// Workspace bytes, 64-aligned; 4 per key, map and query, T counting until kMostKeptBytes (decode_work.h) of a sequence.
 size_t DecodeWorkspaceBytes(const DecodeHeads& table, std::span<const DecodeSequence> sequences);
 
 // Pages of values, a group's each: how many there were, and how many a table's skip= left unread.
@@ -52,9 +50,8 @@ struct ValuePages {
 ValuePages DecodeAttention(const DecodeHeads& table, std::span<const DecodeSequence> sequences,
                            std::span<std::byte> workspace);
 
-// How much attention each key of a cache gets, which policies use to choose the keys that they keep (H2O, arXiv
-// 2306.14048; SnapKV, arXiv 2404.14469): summed over queries and over the heads of a group (decode_heads.h), which
-// share keys or values and so keep the same.
+// How much attention each key of a cache gets, by which policies choose keys (H2O, arXiv 2306.14048; SnapKV, arXiv
+// 2404.14469): summed over queries and a group's heads (decode_heads.h), which share keys or values and keep the same.
 //
 //   maps         sum of P over all maps
 //   difference   sum of |P1 - lambda P2| over output heads; of heads with one map P: what an output is made of
@@ -76,10 +73,8 @@ struct DecodeTruth {
   std::vector<double> bounds;      // [T] of ||error|| beside integers
 };
 
-// What DecodeAttention computes, by the double reference of attention over the cache read back as f32, one token at
-// a time: it shares nothing with the kernel.
-//
-// Row `number` of a head table; scale, window and softcap as in DecodeHeads. An empty cache gives zeros.
+// What DecodeAttention computes, by the double reference of attention over the cache read back as f32, token by token,
+// sharing nothing with the kernel. Row `number` of a head table; scale, window, softcap as DecodeHeads. Empty: zeros.
 DecodeTruth ReferenceDecode(const OutputHead& head, int number, float scale, int64_t window, const DecodeSequence& s,
                             float softcap = 0);
 

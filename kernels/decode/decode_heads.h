@@ -37,12 +37,11 @@ class DecodeHeads {
     int first_row = 0, first_product = 0;  // how many rows and products the groups before have
   };
 
-  // scale: of the attention logits. window: of the keys that a query may see only the last so many; 0: all. skip: a
-  // page's values are not read where its keys weigh at most this much in every difference of their group, in
-  // magnitude; the output then lacks at most this much per page of the longest row of V; 0 loses nothing. softcap: as
-  // an AttentionProblem's. Throws Error for a table with indices beyond q_heads or the shape's heads, a scale that is
-  // not a positive finite number, a window or a softcap below 0, and a skip outside [0, 1). A cache checks the shape's
-  // sizes.
+  // scale: of the attention logits. window: a query sees only the last so many keys; 0: all. skip: a page's values are
+  // not read where its keys weigh at most this much in every difference of their group, in magnitude; the output then
+  // lacks at most this much per page of the longest row of V; 0 loses nothing. softcap: as an AttentionProblem's.
+  // Throws Error for indices beyond q_heads or the shape's heads, a scale that is not positive and finite, a window or
+  // softcap below 0, a skip outside [0, 1). A cache checks the shape's sizes.
   DecodeHeads(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape, float scale, int64_t window = 0,
               float skip = 0, float softcap = 0);
 

@@ -47,10 +47,9 @@ void GroupQueries::LoadFactor(int64_t i, const Format& format, const float* weig
   ToFactor(format, x_.q + i * inputs_, weights, inputs_, x_.q_factors + i * inputs_, x_.keys[i]);
 }
 
-// Scales per channel, or of all, are the inputs': they multiply the queries, which become factors anew for each run of
-// the page's tokens, and the minima add one number to every logit of the run. Scales per token are the lanes'. The
-// softmax multiplies by them, unless there are minima: these are added after the scales, so that the product must have
-// both, and unless each group of channels has its own.
+// Scales per channel, or of all, are the inputs': they multiply the queries, anew for each run of the page's tokens,
+// and minima add one number to every logit of the run. Scales per token are the lanes': the softmax multiplies by them,
+// unless minima are added after the scales, so that the product must have both, or each group of channels has its own.
 void GroupQueries::WeighQueries(const Part& part, int head, int run, float* scales,
                                 std::span<PanelFactor> factors) const {
   const PageSide& keys = part.layout->k();

@@ -59,8 +59,7 @@ inline constexpr int64_t kFewestPages = 8;  // of a chunk, but the last
 inline constexpr int64_t kFewestUnits = 8;  // of chunks times runs of groups, where there are so many groups
 inline constexpr int64_t kMostKeptBytes = int64_t{16} << 20;  // of a sequence's exponentials, if a query takes no more
 
-// Where the work on a sequence is cut: runs of pages, and of groups where the pages are few. A run of groups shares a
-// pass over the pages, because memory is read fastest straight on.
+// Cuts of a sequence's work: runs of pages; where few, runs of groups that share a pass (straight reads are fastest).
 struct Cuts {
   Cuts(const DecodeHeads& table, const DecodeSequence& s);
 
@@ -114,7 +113,6 @@ class DecodeLayout {
   bool in_blocks_ = false;          // the format of any cache's values has blocks
 };
 
-// The buffers of one thread.
 struct DecodeScratch {
   Arena arena;
   const DecodeLayout& l;

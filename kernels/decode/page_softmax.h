@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax maps over pages of 64 keys, in two passes. The first keeps, of each part of a page (kernels/cache/kv_cache.h)
-// by itself,
+// Softmax maps over pages of 64 keys in two passes. The first keeps for each part of a page (kernels/cache/kv_cache.h)
 //
 //   s[i]  = products[i] (key_scales[i]) factor       octaves, log2(e) times nats; -inf for what is not seen
 //   s[i]  = cap tanh(s[i] / cap)                     of what has a soft cap
@@ -47,8 +46,7 @@ struct PageMap {
   float weight = 0;
 };
 
-// d[i] = first.weight first.p[i] - second.weight second.p[i] of the part's keys, else 0; d [64], aligned to 64 bytes.
-// Returns the sum of |d|.
+// d [64], 64-aligned: first.weight first.p - second.weight second.p for the part's keys, else 0. Returns sum |d|.
 float DifferenceOfPart(const PageMap& first, const PageMap& second, const KeyRange& keys, float* d);
 
 }  // namespace tare

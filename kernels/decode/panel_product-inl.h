@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See panel_product.h. A vector's share of a record is loaded for all four (on AVX-512) vectors of lanes; two planes of
-// two vectors keep 16 sums in registers.
-// stages.cc compiles this file, once for each instruction set.
+// two vectors keep 16 sums in registers. stages.cc compiles this file, once for each instruction set.
 #include "kernels/decode/panel_product.h"
 
 #include <algorithm>
@@ -66,8 +65,7 @@ struct Integers {
   static constexpr bool kInBlocks = false;  // whether a format with blocks has such codes
 };
 
-// Adds a panel's products with kCount vectors, in two planes, to y [64] of each from offset `first`, kAtOnce vectors of
-// lanes at once.
+// Adds products of kCount vectors, in two planes, to y [64] of each from `first` on, kAtOnce vectors of lanes at once.
 template <int kCount, int kAtOnce, int64_t kOfQuarter, class Bits>
 HWY_INLINE void Multiply(Integers<Bits> /*of*/, const uint8_t* w, const Panels& p, const PanelFactor* x, int64_t first,
                          ReadHint hint) {
@@ -117,8 +115,7 @@ struct TwoBf16 : OneFloat {
     values[1] = hn::BitCast(d, hn::And(both, hn::Set(DU(), 0xffff0000u)));
   }
 };
-// f16 has the bits of FP8 and more: E5M2 is its upper byte, and in E4M3 the exponent's bias is 8 less, which the step
-// makes up for. Subnormals become what they are in both.
+// f16 has FP8's bits: E5M2 is its upper byte; E4M3's exponent bias is 8 less (the step makes up), subnormals alike.
 template <int kMantissa>
 struct OneFp8 {
   static constexpr int kMost = 4;

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Panels of the cache (kernels/cache/page_layout.h) times some vectors: both of decoding's products, logits (the lanes
-// are keys, the inputs channels) and outputs (lanes channels, inputs keys). Codes stay packed until they are in
-// registers, and are unpacked once for two vectors.
+// Panels of the cache (kernels/cache/page_layout.h) times some vectors: decoding's logits (lanes are keys, inputs
+// channels) and outputs (lanes channels, inputs keys). Codes are unpacked in registers, once for two vectors.
 //
 //   y[lane] += sum over inputs of panel[input][lane] x[input]                               f32, bf16
 //   y[lane] += lane_scales[lane] * sum over inputs of code[input][lane] weighted[input]     other grids; in f32
 //   y[lane] += scale * lane_scales[lane] * sum over inputs of code[input][lane] (128 high[input] + low[input])
 //                                                                                        integers; each plane exact
 //
-// Codes with minima are not negative. The vector's integers are off by a part of its largest magnitude, and a product
-// by as much times its code. So products with minima count code - h, with h the middle of the codes: a value is
-// (code - h) x scale + centre, with centre = minimum + h x scale. Where scales are the lanes', each centre is times the
-// vector's sum in f32: that of its integers is off, and a centre may be large. Where they are the inputs', the centres
-// add one number to all lanes, the sum of x[input] centre[input].
+// Codes with minima are not negative. The vector's integers are off by a part of its largest magnitude, a product by as
+// much times its code. So products with minima count code - h, h the middle code: a value is (code - h) x scale +
+// centre, centre = minimum + h x scale. Where scales are the lanes', centres multiply the vector's sum in f32 (its
+// integers' is off, a centre may be large); else they add one number to all lanes, the sum of x[input] centre[input].
 //
 // Beside integers the vector's are 15 bits wide, as in kernels/linear/one_token.h: off by at most half a 16256th of its
 // largest magnitude, so that what decoding adds to the cache's own rounding is nothing.
@@ -59,9 +57,8 @@ struct Panels {
 
 inline constexpr int kLargestPlaneCode = 127 * 128;
 
-// x [count], times weights [count] where they are not null, as planes of the factor; count a multiple of 16, memory
-// aligned to 64 bytes. Values are finite. Sets the scale and the sums, `sum` that of the products, which has the same
-// bits on every instruction set.
+// x [count], times weights [count] unless null, as planes of the factor; count: multiple of 16, memory 64-aligned.
+// Values are finite. Sets scale and sums, `sum` that of the products, the same bits on every instruction set.
 void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor& factor);
 
 // As ToPlanes, of integers; of others the products in f32. memory [count], aligned to 64 bytes.

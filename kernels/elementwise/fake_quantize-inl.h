@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FakeQuantize of rows.h: for integers, the steps of a grid and the levels of a list, each rounded as in quant/format.
-// stages.cc compiles this file, once for each instruction set.
+// FakeQuantize of rows.h: integers, steps of a grid, levels of a list, as quant/format. stages.cc compiles it per set.
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the sources that Highway compiles for each instruction set share: the choice of a processor's function; vectors
-// as wide as the target's and loops over rows of f32 by them; vectors of up to 16 lanes, four of them reduced or
-// transposed together, and sums in one order.
+// Shared by sources that Highway compiles for each instruction set: a processor's function, full vectors and loops over
+// rows of f32, vectors of up to 16 lanes, four of them reduced or transposed together, and sums in one order.
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -55,8 +54,7 @@ HWY_INLINE void Map(size_t n, float* y, Of of, const X*... x) {
       n, [&](size_t i, size_t count) HWY_ATTR { hn::StoreN(of(hn::LoadN(D(), x + i, count)...), D(), y + i, count); });
 }
 
-// Largest |x|, infinity for NaN and infinities: as integers, magnitudes are ordered as floats, with NaN above infinity.
-// Four accumulators: a vector's maximum takes several cycles.
+// Largest |x|, infinity for NaN and infinities (magnitudes compare as integers). Four accumulators: maxima take cycles.
 HWY_INLINE float AbsMaxRow(const float* x, size_t n) {
   const D d;
   const hn::RebindToSigned<D> di;

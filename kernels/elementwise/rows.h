@@ -15,12 +15,10 @@ namespace tare {
 
 // y = x / sqrt(mean(x^2) + eps), times weight[n] unless weight is null. Source: Zhang and Sennrich 2019, eq. 4.
 void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y);
-// y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight[n] + bias[n]; y may be x. Source: Ba, Kiros, Hinton
-// 2016.
+// y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight[n] + bias[n]; y may be x (Ba, Kiros, Hinton 2016).
 void LayerNorm(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y);
 
-// Rotary position embedding of one head, split-half pairs (i, i + d/2) as in transformers' rotate_half: cosine and sine
-// hold d/2.
+// Rotary embedding of one head, split-half pairs (i, i + d/2) as transformers' rotate_half; cosine and sine hold d/2.
 void RotateHalf(float* row, const float* cosine, const float* sine, size_t d);
 // As RotateHalf, for interleaved pairs (2i, 2i + 1), as the authors of the Differential Transformer rotate them.
 void RotateInterleaved(float* row, const float* cosine, const float* sine, size_t d);
@@ -76,10 +74,9 @@ void ToBf16Pairs(const float* a, const float* b, size_t n, uint16_t* y);
 // Finite f16 as f32, exactly.
 void FromF16(const uint16_t* x, size_t n, float* y);
 
-// Rows rotated by a Hadamard matrix in f32, for kernels that round what is rotated: the sums of Hadamard::Rotate
-// (quant/format/hadamard.h), which adds in double. With B rows of Paley's matrix (1 for powers of two) and runs of r
-// channels, a value differs from the exact one by at most (B + log2(r / B) + 3) 2^-24 times the sum of its run's
-// magnitudes over sqrt(r). x may be y.
+// Rows rotated by a Hadamard matrix in f32, for kernels that round them: the sums of Hadamard::Rotate
+// (quant/format/hadamard.h), which adds in double. With B rows of Paley's matrix (1 for powers of two), runs of r
+// channels, a value errs by at most (B + log2(r / B) + 3) 2^-24 times its run's magnitudes' sum / sqrt(r). x may be y.
 //
 // y = x R, and y = x R^T: one row of rotation.size() values.
 void RotateRow(const Hadamard& rotation, const float* x, float* y);

@@ -84,8 +84,7 @@ TARE_SDOT inline void Group(const int8x16_t (&rows)[kRows], const int8_t* b, int
   }
 }
 
-// As Square, of up to kRows rows. sdot takes signed bytes: those of an unsigned A less 128, and a row more, of -128
-// alone, whose sums are what the others lack.
+// As Square, up to kRows rows. sdot takes signed bytes: unsigned A less 128, and a row of -128 for what this lacks.
 template <class Signed, int kRows>
 TARE_SDOT void DotSquare(const ProductShape& s, int first, const uint8_t* a, const int8_t* b, int32_t* c) {
   constexpr int kAll = kRows + !Signed::value;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ExactProduct of tile_product.h. A register tile is 4 rows by 2 vectors of columns; one step multiplies a group of K
-// (1 f32, 4 bytes, 2 bf16) by a vector of B.
+// ExactProduct of tile_product.h, in tiles of 4 rows by 2 vectors; a step: a group of K (1 f32, 4 bytes, 2 bf16).
 #include "kernels/product/tile_product.h"
 
 #include <algorithm>
@@ -15,8 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE {
 
-// Each type: a 32-bit lane holds a group of kGroup values of K, of A or of B. Step multiplies them in kParts parts,
-// whose values are as wide as their products need.
+// By type: a 32-bit lane holds kGroup values of K, of A or B; Step multiplies them in kParts parts, wide as needed.
 struct F32 {
   using Sum = float;
   static constexpr int kGroup = 1, kParts = 1;

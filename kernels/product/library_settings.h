@@ -15,8 +15,7 @@ void LimitInstructions(std::string_view name);
 // it is used first. It is used here, with that output elsewhere; call this before other threads may write there.
 void MeetOneDnn();
 
-// With ONEDNN_VERBOSE in the environment oneDNN writes a line about each of its kernels to standard output, among the
-// figures of a command that writes them there. From here on it writes none, whatever the environment says.
+// With ONEDNN_VERBOSE oneDNN prints a line per kernel among a command's figures. From here on it prints none.
 void SilenceOneDnn();
 
 }  // namespace tare

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which hint decoding gives for the bytes that it reads some 16 KB later, by who made the processor: no choice is right
-// for all of them, and a wrong one costs half of the speed. Results do not depend on it. Measurements:
-// docs/develop/notebook.md. The products of one token with a weight matrix read like it.
+// The hint of decoding, and of products of one token with weights, for bytes 16 KB later, by the processor's maker:
+// none suits all, a wrong one halves the speed. Results do not depend on it (measured: docs/develop/notebook.md).
 //
 //   none    AMD up to Zen 4, whose own prefetchers do better
 //   once    into the first cache alone, 16 KB ahead: AMD Zen 5
@@ -43,8 +42,7 @@ inline ReadHint BestReadHint() {
   return hint;
 }
 
-// Asks for the bytes that are read after `bytes` of a weight matrix at w: under kKept as above, else 4 KB ahead into
-// all caches, which speeds up AMD's processors here.
+// Asks for what follows `bytes` of a weight matrix at w: kKept as above, else 4 KB ahead into all caches (fast on AMD).
 inline void AskForWeights(const void* w, int64_t bytes, ReadHint hint) {
   constexpr uintptr_t kNear = 4096, kTogether = 256;  // a line of each of four pages
   const auto at = reinterpret_cast<uintptr_t>(w), count = static_cast<uintptr_t>(bytes);

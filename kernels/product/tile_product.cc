@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See tile_product.h. The only user of oneDNN's ukernel API (3.7 to 3.12; present if DNNL_EXPERIMENTAL_UKERNEL is
-// defined; what it does on processors other than x86 is unknown here).
+// The only user of oneDNN's ukernel API (3.7 to 3.12; with DNNL_EXPERIMENTAL_UKERNEL; unknown on other than x86).
 #include "kernels/product/tile_product.h"
 
 #include <array>
@@ -67,8 +66,7 @@ brgemm Generate(const ProductShape& s) {
   return kernel;
 }
 
-// The memory that oneDNN needs besides the operands, one per thread; grows to the largest kernel's need (0 without AMX
-// in 3.7).
+// What oneDNN needs besides operands, per thread: grows to the largest kernel's need (0 without AMX in 3.7).
 thread_local AlignedBuffer<std::byte> scratch;
 
 // The kernels for which the thread's AMX tiles are configured.

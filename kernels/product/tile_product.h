@@ -39,8 +39,7 @@ struct ProductShape {
 
 class TileProduct {
  public:
-  // Looks the shape up in a process-wide cache and generates code the first time, so it is too slow for inner loops.
-  // Throws Error for shapes < 1.
+  // Looks the shape up process-wide and generates code once: too slow for inner loops. Throws Error for shapes < 1.
   explicit TileProduct(const ProductShape& shape);
 
   void Run(const void* a, const void* b, void* c) const;
@@ -54,15 +53,13 @@ class TileProduct {
 // Whether the ukernel is used for these types on this CPU, under oneDNN's effective instruction set.
 bool UkernelServes(ProductTypes types);
 
-// The product without oneDNN, the same layouts: Highway, exact in integers on every target. Used if the ukernel is
-// missing or wrong, and to cross-check it. Leaves C's columns beyond n alone; does not read B's columns up to the next
-// multiple of a vector.
+// The product without oneDNN, same layouts: Highway, exact in integers on every target. For a missing or wrong ukernel,
+// and to cross-check it. Leaves C's columns beyond n alone; reads no B columns up to the next multiple of a vector.
 void ExactProduct(const ProductShape& shape, const void* a, const void* b, void* c);
 
-// The product of bytes in AMX instructions, for whole tiles alone: m a multiple of 16, n of 32, k of 64. oneDNN's
-// ukernel has another configuration of the tiles for every depth, which a kernel that goes from one product to the next
-// pays for each time, and allocates in each call; here one configuration serves all shapes. The calling thread's tiles
-// must be loaded, and the operating system must have granted them.
+// The product of bytes in AMX instructions, for whole tiles: m a multiple of 16, n of 32, k of 64. oneDNN's ukernel has
+// a configuration of tiles for every depth, paid for at each change of product, and allocates in each call; here one
+// serves all shapes. The calling thread's tiles must be loaded, and granted by the operating system.
 bool AmxTakes(const ProductShape& shape);
 void AmxProduct(const ProductShape& shape, const void* a, const void* b, void* c);
 void LoadAmxTiles();

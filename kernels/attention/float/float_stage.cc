@@ -27,9 +27,8 @@ HWY_INLINE VF AtLeastTiny(VF x) {
 #endif
 }
 
-// 2^x for x <= 0; 2^-126 below, NaN of NaN. The octave, x rounded, becomes a power of two: added to the exponent's
-// bits, it would make numbers of NaN with low bits. The coefficients are those of the least relative error on
-// |f| <= 1/2, by Remez's exchange, but for the last, so that 2^0 is 1.
+// 2^x for x <= 0; below, 2^-126; NaN of NaN. The rounded x becomes a power of two: added to exponent bits, it would
+// make numbers of NaN with low bits. Coefficients: Remez's for relative error on |f| <= 1/2, but the last: 2^0 is 1.
 HWY_INLINE VF Exp2(VF x) {
   const DF d;
   const DI di;

@@ -120,8 +120,7 @@ HWY_INLINE VI16 NearestOf(VI16 x, VF per_65536) {
   return hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(odd)), hn::BitCast(d16, even));
 }
 
-// Bytes round_half_even(x * factor) + zero of 4 * kLanes keys, in their order, from a tile's row in that of
-// exponentials (row_block.h); i: the first of them.
+// Bytes round_half_even(x * factor) + zero, in key order, of 4 * kLanes keys from i on in exps' order (row_block.h).
 HWY_INLINE hn::Vec<DU8> Bytes(const int16_t* x, int i, VF per_65536, VI16 zero) {
   const DI16 d16;
   const auto words = [&](int at) HWY_ATTR { return hn::Add(NearestOf(hn::Load(d16, x + at), per_65536), zero); };

@@ -15,11 +15,9 @@
 //
 // f32 has the exponents to keep a row's first maximum as its reference until a block exceeds it by 60 octaves.
 //
-// With one scale per row, M_b is the row's maximum in all blocks. Of maps that are not normalized, the norm counts the
-// codes before they are rounded, e * (...), from the tiles' sums of e.
+// With one scale per row M_b is the row's maximum. Unnormalized maps' norm counts unrounded e * (...), by tiles' sums.
 //
-// Early order, both maps m, after all of the row's tiles t. Weight w: what 1 of e is worth in the softmax, lambda
-// included:
+// Early order, both maps m, after all of the row's tiles t. Weight w: what 1 of e is worth in the softmax, with lambda:
 //
 //   L_m    = sum_t exp_sum_m,t 2^((max_m,t - M_m) / 2048)                M_m = max over all of the row's tiles
 //   w_m,t  = lambda_m / L_m * 2^((max_m,t - M_m) / 2048)                 lambda_1 = 1

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan must be, and the means of a prefix. Then the call: first K and V are packed, then every block of query
-// rows of every output head is computed.
+// Checks of plans, means of a prefix, and the call: packs K and V, then computes every block of every output head.
 #include "kernels/attention/integer/executed_attention.h"
 
 #include <algorithm>

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention in integers: standard, V1 and V2 heads, Q and K in int8/6/4 per token or per group of tokens, V in int8/6/4
 // per block and channel, per channel or per head, softmax probabilities (late order) or their difference (early order)
-// as codes with one scale per row and key block, and probabilities also with one per row. See code_stage.h for the
-// formulas.
+// as codes with one scale per row and key block, probabilities also with one per row (code_stage.h).
 //
-// Memory comes from the caller: the call allocates nothing, apart from oneDNN. Results are the same bits on any number
-// of threads. Several threads may call at once, each with a workspace of its own, for as many threads as its call
-// (parallel.h).
+// Memory comes from the caller: only oneDNN allocates. Results are the same bits on any number of threads. Several
+// threads may call at once, each with its own workspace, for as many threads as its call (parallel.h).
 #pragma once
 
 #include <cstddef>
@@ -41,9 +39,8 @@ struct AttentionPlan {
   Format probs = Format::kU8;
   int block = 256;  // keys that share a scale of probs, and of v: a multiple of 64 up to kLargestBlock
 
-  // Late maps may differ here. top: what the largest probability that shares a scale becomes; 0: the largest code.
-  // unnormalized: a row is divided by the sum of its exponentials, not of its codes, and need not sum to 1, so V has no
-  // mean.
+  // Late maps may differ here. top: what the largest probability of a scale becomes; 0: the largest code. unnormalized:
+  // rows are divided by the sum of exponentials, not codes, and need not sum to 1, so V has no mean.
   ProbScale prob_scale = ProbScale::kBlock;
   float top = 0;
   bool unnormalized = false;
@@ -55,8 +52,7 @@ struct AttentionPlan {
   const float* k_mean = nullptr;  // [k heads][d]
   const float* v_mean = nullptr;  // [v heads][width of a slice]
 
-  // Magnitudes, less the mean, that a token's scale is made of where they exceed its own: those of the tokens that it
-  // shares the scale with. Null: each token has its own.
+  // Magnitudes, less the mean, that a token's scale must cover, those of tokens that share it; null: each has its own.
   const float* q_absmax = nullptr;  // [q heads][T]
   const float* k_absmax = nullptr;  // [k heads][S]
 
@@ -66,8 +62,7 @@ struct AttentionPlan {
 // Throws Error for a plan that the kernels cannot execute on this problem.
 void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem);
 
-// Bytes of the caller's workspace (with the means that the call will have), any content, aligned to 64: packed K and V,
-// and at most 4 MiB per thread (of ParallelFor).
+// Workspace bytes (with the call's means), any content, 64-aligned: K and V packed, at most 4 MiB per thread.
 size_t WorkspaceBytes(const AttentionPlan& plan, const AttentionProblem& problem);
 
 // Writes problem.out. Throws Error for what CheckProblem or CheckPlan refuse, a workspace too small or misaligned, NaN
@@ -77,11 +72,9 @@ void ExecutedAttention(const AttentionPlan& plan, const AttentionProblem& proble
 
 inline constexpr int64_t kSmoothingTokens = 64;
 
-// The vector that +smooth subtracts from Q, K or V before quantizing: of each head and channel the mean over the
-// sequence's first tokens, which later tokens do not change; +smoothall takes all of them. Only the rounding differs:
-// the contribution of Q's mean to each key's logits is known, softmax is unaffected by what all keys share, and V's
-// mean is added back. Source: SageAttention, arXiv 2410.02367, section 4.2 (K), and SageAttention2, arXiv 2411.10958
-// (Q), which take the mean of all tokens.
+// The vector that +smooth subtracts from Q, K or V before quantizing: each head and channel's mean over the first
+// tokens, which later tokens do not change; +smoothall takes all. Only rounding differs (AttentionPlan). Source:
+// SageAttention, arXiv 2410.02367, section 4.2 (K), and SageAttention2, arXiv 2411.10958 (Q): all tokens' mean.
 //
 // Writes mean [heads][width]. x.tokens, tokens >= 1.
 void MeanOfPrefix(const FloatHeads<const float>& x, float* mean, int64_t tokens = kSmoothingTokens);

@@ -187,8 +187,7 @@ struct Block {
     ForEachPiece(block.begin_tile, block.end_tile, layout.group_blocks * layout.block_tiles, visit);
   }
 
-  // A group's codes [tile, end) x V, added to out: all its blocks for 64 columns, then for the next, so that these 64
-  // columns of out stay in the first cache.
+  // A group's codes [tile, end) x V, added to out, 64 columns at a time, so that these stay in the first cache.
   void TimesV(int map, int64_t tile, int64_t end) const {
     for (int slice = 0; slice < head.VSlices(); ++slice) {
       for (int64_t column = 0; column < layout.columns; column += kTile) {

@@ -124,9 +124,8 @@ struct Packer {
 
 }  // namespace
 
-// The early order needs a row's sums before its first code, a scale per row its maximum, quantized logits its absmax.
-// What they are made of is kept for all keys while that fits, with fewer rows at a time if need be. Beyond (49,152
-// keys, never with quantized logits) the scores are computed twice.
+// Early order needs a row's sums before its first code, a scale per row its maximum, quantized logits its absmax:
+// sources are kept, in fewer rows if need be; past 49,152 keys (never quantized logits) scores are computed twice.
 ExecutedLayout::ExecutedLayout(const AttentionPlan& a_plan, const AttentionProblem& a_problem)
     : plan(a_plan), problem(a_problem) {
   CheckProblem(problem);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the integer kernels divide their work, and the layout of the caller's memory: packed K and V of all heads,
-// shared; one scratch per thread; the products of one call; and its two steps.
+// The integer kernels' division of work, memory (shared packed K and V; a scratch per thread), products and two steps.
 #pragma once
 
 #include <array>
@@ -22,7 +21,6 @@ inline constexpr int kGroupKeys = 256;
 // thread (2 MiB of L2): a reader waits for 1 MiB that went past the caches, and for 2 MiB no longer.
 inline constexpr int64_t kMostCachedOutput = int64_t{2} << 20;
 
-// K and V of all heads; see packing.h.
 struct PackedHeads {
   int8_t* k_codes;     // [k heads][tiles][d4 / 4][64][4]
   int32_t* k_offsets;  // [k heads][tiles * 64]
@@ -85,8 +83,7 @@ struct ExecutedScratch {
   int32_t* begin = arena.Take<int32_t>(rows);               // [rows] of the keys of a tile that are visible
   int32_t* end = arena.Take<int32_t>(rows);                 // [rows]
   int32_t* sums = arena.Take<int32_t>(rows * kTile);        // [rows][64] of a product
-  // [2][kept], tiles of [rows][64], exps_stride apart; quantized logits lie there until a tile's exponentials replace
-  // them
+  // [2][kept], tiles of [rows][64], exps_stride apart; quantized logits lie there until exponentials replace them
   int16_t* exps = arena.Take<int16_t>(2 * l.kept * l.exps_stride);
   float* logits = reinterpret_cast<float*>(exps);
   float* logit_absmax = arena.Take<float>(2 * rows);                       // [2][rows]
@@ -123,9 +120,8 @@ struct ExecutedProducts {
 // Packs K and V of all heads into codes, on all threads: the first step. Throws Error naming the place of a NaN or Inf.
 void PackHeads(const ExecutedLayout& layout, const PackedHeads& packed, const Workspace<ExecutedLayout>& memory);
 
-// The work on block `index` of layout.RowBlocks(), from quantizing Q to the finished rows. Late or early order, see
-// code_stage.h; all matrix products are TileProducts, everything between them is a stage. Throws Error naming the place
-// of a NaN or Inf in Q.
+// The work on block `index` of layout.RowBlocks(), from Q's quantization to finished rows. Late or early order
+// (code_stage.h); products are TileProducts, all between is a stage. Throws Error naming the place of NaN or Inf in Q.
 void RunBlock(const PackedHeads& packed, const ExecutedProducts& products, const ExecutedScratch& scratch,
               int64_t index);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LogitStage, LogitTables and LookupStage of score_stage.h. stages.cc compiles this file, once for each instruction
-// set.
+// LogitStage, LogitTables and LookupStage of score_stage.h; stages.cc compiles this once for each instruction set.
 #include "kernels/attention/integer/score_stage.h"
 
 #include <limits>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Q, K and V from f32 straight to the codes and layouts that the products read. Every value is rounded by the rule of
-// quant/format/round.h.
+// Q, K and V from f32 to the codes and layouts that products read; every value rounded by quant/format/round.h.
 //
 //   Q  u8 [rows][d4]                      code + 128; d4 = d rounded up to 4, the rest 128
 //
@@ -38,13 +37,11 @@ struct RowCodes {
 
 enum class CodeOffset { kNone = 0, kUnsigned = 128 };  // signed bytes, or code + 128
 
-// rows[i] has `width` values; minus [width] is subtracted first, or null. least: magnitudes that the scales are made of
-// where they exceed the rows' own.
+// rows[i] has width values, less minus [width] or null. least: magnitudes for scales where they exceed the rows' own.
 void ToRowCodes(const std::array<const float*, kRowsAtOnce>& rows, int width, const float* minus, Format format,
                 CodeOffset offset, RowCodes& out, const std::array<float, kRowsAtOnce>& least = {});
 
-// The codes of 4 keys into a tile, at keys first .. first + 3 (first a multiple of 4): groups of 4 channels,
-// [group][64][4].
+// Codes of 4 keys, first .. first + 3 (first a multiple of 4), into a tile: groups of 4 channels, [group][64][4].
 void InterleaveRows(const RowCodes& rows, int groups, int first, int8_t* tile);
 
 // Rows first .. first + count - 1 of a head; codes [count][RoundUp(d, 4)], scales [count]. smooth: [d] subtracted from
@@ -57,8 +54,7 @@ void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int c
 void PackFourKeys(const HeadsView<const float>& k, int head, int64_t first, Format format, const float* smooth,
                   int8_t* codes, int32_t* offsets, float* scales, const float* absmax = nullptr);
 
-// Largest |v - smooth| of each column over keys first .. first + count - 1; out [RoundUp(width, 64)], zeros after the
-// last column.
+// Largest |v - smooth| per column over keys first .. first + count - 1; out [RoundUp(width, 64)], zeros past the end.
 void ValueAbsMax(const HeadsView<const float>& v, int head, int64_t first, int64_t count, const float* smooth,
                  float* out);
 
@@ -71,12 +67,10 @@ void PackValueTile(const HeadsView<const float>& v, int head, int64_t tile, Form
 //
 //   bias[key] = key_scale[key] * (m[0] code[0] + m[1] code[1] + ...)      in f32, an FMA per channel, in order
 //
-// A row of Q - m with a scale below kMeanOnlyScale is taken for the mean alone. So every instruction set that has FMA
-// gives the same bits. K's own mean, where it has one, shifts all logits of a row alike and is left out. Source:
-// SageAttention2, arXiv 2411.10958, which smooths Q by blocks of rows; here it is one frozen vector per head
-// (executed_attention.h).
-//
-// codes: of a tile; mean: [width]; key_scales, bias: [64].
+// A row of Q - m with a scale below kMeanOnlyScale counts as the mean alone, so every instruction set with FMA gives
+// the same bits. K's own mean shifts all logits of a row alike and is left out. Source: SageAttention2, arXiv
+// 2411.10958, which smooths Q by blocks of rows; here one frozen vector per head (executed_attention.h). codes: of a
+// tile; mean: [width]; key_scales, bias: [64].
 void KeyBias(const int8_t* codes, int width, const float* mean, const float* key_scales, float* bias);
 
 }  // namespace tare

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See score_stage.h. logit_stage-inl.h includes this file, whose z by vectors it uses; stages.cc compiles both, once
-// for each instruction set.
+// See score_stage.h; logit_stage-inl.h uses this file's z by vectors. stages.cc compiles both once for each set.
 #include "kernels/attention/integer/score_stage.h"
 
 #include <limits>

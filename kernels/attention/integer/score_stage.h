@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention logits of a tile, rows x 64 keys, from the s32 sums of the product of Q and K to 16-bit exponentials. First
-// z, logits per q scale of the row (score_stage-inl.h):
+// A tile's attention logits, rows x 64 keys, from s32 sums of Q K to 16-bit exponentials. First z, logits per q scale:
 //
 //   z = float(sum + offset[key]) * key_scale[key]    offset = -128 * sum of the key's codes: Q is fed as code + 128
 //   z = fma(key_bias[key], row_inv[row], that)       where a mean was subtracted from Q (packing.h)
 //   z = row_cap[row] tanh(z / row_cap[row])          where logits have a soft cap
 //
-// with row_inv = 1 / q scale and row_cap = cap / (q scale * attention scale); rounded the same on every instruction set
-// that has FMA: uncapped by the product and the FMA alone.
+// with row_inv = 1 / q scale, row_cap = cap / (q scale * attention scale); the same roundings on every set with FMA.
 //
 //   m = max z over the row's visible keys of this tile
 //   u = round_half_even(min((m - z) * row_factor, 32767))    row_factor = q scale * attention scale * log2(e) * 2048
@@ -44,9 +42,8 @@ struct ScoreTile {
 };
 void ScoreStage(const ScoreTile& tile);
 
-// Quantized attention logits, executed: a row's logits become b-bit codes with the row's absmax over all its visible
-// keys, and the exponential is a table of what the codes can differ by. Takes ScoreStage's place in three steps, and
-// gives the same exps, max and exp_sums.
+// Quantized attention logits, executed: a row's logits become b-bit codes by the row's absmax over all visible keys,
+// the exponential a table of code differences. Replaces ScoreStage in three steps, with the same exps, max, exp_sums.
 //
 //   LogitStage     z as above, kept, 0 where masked;   absmax = max |z| over the row's tiles
 //   LogitTables    inv = qmax / absmax;   step = absmax / qmax * row_factor, 1/2048 octaves per code
