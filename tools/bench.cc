@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare bench: measure speed, compared with the machine's limits and baselines in the same run. `forward` and `linear`
-// (quantized linear layers beside oneDNN's f32 matmul) are here, the others in bench_attention.cc.
+// tare bench forward, and linear (beside oneDNN's f32 matmul): speed against the machine's limits in the same run.
 #include <unistd.h>
 
 #include <functional>

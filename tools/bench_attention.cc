@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare bench attention: attention kernels, each case with its error, rooflines and baselines from the same run. tare
-// bench decode: attention of one query over a cache of keys and values, compared with the time of reading it.
+// tare bench attention: error, rooflines, baselines of one run; decode: one query, beside the time to read the cache.
 #include <ranges>
 #include <thread>
 #include <tuple>
@@ -36,7 +35,6 @@ std::vector<std::string> UsualPlans(const std::string& family) {
   return plans;
 }
 
-// The plans on a shape, then its baselines.
 void AddPlans(const BenchAttentionArguments& o, AttentionCase c, std::vector<AttentionCase>& cases) {
   for (const std::string& plan : o.plans.empty() ? UsualPlans(c.family) : o.plans) {
     c.plan = plan;
@@ -150,7 +148,6 @@ struct BenchDecodeArguments {
 
 constexpr const char* kBaselines[] = {"cache_k=f32,cache_v=f32", "cache_k=bf16,cache_v=bf16"};
 
-// Every combination: the caches, then the baselines of the same shape.
 std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
   std::vector<CachePlan> plans;
   for (const std::string& text : o.caches) plans.push_back(ParseCachePlan(text));

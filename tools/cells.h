@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts shared by the commands that run the cells of a sweep in a folder (sweep, compare, attribute, search): options,
-// files, progress, splitting the cells over many machines; and what sweep.cc also does for compare.
+// Shared by commands that run cells of a sweep (sweep, compare, attribute, search), and what sweep.cc does for compare.
 #pragma once
 
 #include "experiments/significance/mean_error.h"
@@ -25,8 +24,7 @@ struct CellsCommand {
 void AddCellsOptions(CLI::App& command, CellsCommand& options);
 void AddSharedOptions(CLI::App& command, CellsCommand& options);  // the groups that come last
 
-// The folder of the cells before its files: who has it is refused none of them. `outputs` are files of the folder
-// besides its cells; schema: of --json, "tare.sweep/".
+// Held before its files, so that none is refused. outputs: files besides cells; schema: of --json, "tare.sweep/".
 struct ClaimedFolder {
   std::unique_ptr<const OutputFolder> folder;
   std::vector<AtomicFile> files;
@@ -39,7 +37,6 @@ std::string MadeIn(const std::filesystem::path& folder, const std::string& table
 
 // Runs the cells and shows progress in the line; `runs_later`: runs of the command after them.
 std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line, int64_t runs_later = 0);
-// As above, with a progress line of its own.
 std::vector<SweepCell> RunCells(const SweepOptions& options);
 
 void AddCellNumbers(CLI::App& command, CellsCommand& options);  // --list, --cells and --merge
@@ -48,8 +45,7 @@ void PrintCells(const SweepOptions& options);
 void Select(CellsCommand& options);
 void Merge(const CellsCommand& options);
 
-// `tare sweep` and `tare compare`: their options, except those that come last, and running a sweep and writing it to
-// its folder.
+// `tare sweep` and `tare compare`: their options but the last ones, and running a sweep and writing it to its folder.
 void AddSweepOptions(CLI::App& command, CellsCommand& options);
 
 // A finished study's parts; of a sweep as they were written to table.csv, table.txt and table.json of the folder.
@@ -57,11 +53,9 @@ struct StudyResult {
   Json json;
   std::string table, legend;
 };
-// `line`, `runs_later`: as RunCells.
 StudyResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t runs_later = 0);
 
-// What `tare attribute`, and `tare compare` for each of its models, write of an attribution into its folder.
-// Files of the folder besides its cells: attribution.csv, .txt and .json.
+// What attribute, and compare per model, write of an attribution beside the cells: attribution.csv, .txt and .json.
 ClaimedFolder ClaimAttribution(const CellsCommand& options);
 
 struct AttributionResult : StudyResult {  // tare.attribution/1

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CLI11's own code, once: with CLI11_COMPILE its headers only declare it, and each subcommand compiles in two thirds of
-// the time.
+// CLI11's own code, once: with CLI11_COMPILE its headers only declare it; a subcommand compiles in 2/3 of the time.
 #include <CLI/CLI.hpp>
 #include <CLI/impl/App_inl.hpp>
 #include <CLI/impl/Argv_inl.hpp>

@@ -33,8 +33,7 @@ std::string ShellWord(const std::string& word) {
   return quoted + "'";
 }
 
-// Options that figures do not depend on: where results go, and how the work is split, done and shown. If JSON had them,
-// equal results would not be equal bytes.
+// Options without effect on figures (destinations, splitting, display): with them equal results would be unequal JSON.
 constexpr std::string_view kWithValue[] = {"--out",     "--json",  "--csv",   "--records",
                                            "--threads", "--cells", "--merge", "--checkpoint"};
 constexpr std::string_view kFlags[] = {"--quiet", "--fresh", "--force", "--hash-again"};
@@ -71,7 +70,6 @@ void NoteInputs(const std::vector<std::string>& inputs) {
 // Where a file that is claimed will be, or a new folder.
 fs::path PlaceOf(const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); }
 
-// What this command is going to make.
 struct PlannedOutputs {
   std::map<fs::path, std::string> places;  // of files and new folders, with the names that were given
   std::set<std::string> replaced;          // the names of those that were there, not empty

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts shared by the subcommands: their table, common options, where results are written, the checks of files, the
-// progress line, and their help. With it come messages, JSON, files that are written whole, and plans.
+// Shared by subcommands: table, common options, outputs, file checks, progress, help; has messages, JSON and plans.
 #pragma once
 
 #include <algorithm>
@@ -40,9 +39,8 @@ AddCommand AddBenchAttention, AddBenchDecode, AddStatsFiles;
 // `tare stats show` of a whole file: one line per site, or the same as JSON; file: its name in the output, or "".
 void ShowOverview(const StatisticsSet& set, const std::string& file, const std::string& json);
 
-// Checks every option of app: one that takes numbers takes no empty text (which CLI11 reads as 0), nor does --out;
-// texts may be pipes (quant/file/files_of_run.h); and --json knows standard output by its device's name too, and has it
-// to itself: oneDNN writes nothing there. Gives every command that writes files --force.
+// Numbers and --out take no empty text (CLI11 reads 0); texts may be pipes (quant/file/files_of_run.h); --json also
+// knows standard output's device name and has it to itself: oneDNN is silent. Adds --force where files are written.
 void CheckValues(CLI::App& app);
 
 // Checks an option: "got '1,000', expected a whole number of 0 or more".
@@ -108,15 +106,13 @@ CLI::Option* AddWhole(CLI::App& command, const std::string& usage, T& value, con
   return Add(command, usage, value, what)->check(WholeNumber(least, most))->capture_default_str();
 }
 
-// An option of several values, separated by commas, with its default in the help: words after it are not its own, or it
-// would take what follows.
+// An option of values separated by commas, its default in the help; it does not take the words after it.
 template <typename T>
 CLI::Option* AddList(CLI::App& command, const std::string& usage, std::vector<T>& values, const std::string& what) {
   return Add(command, usage, values, what)->delimiter(',')->allow_extra_args(false)->capture_default_str();
 }
 
-// Begins a group of options in the help: what is added next belongs to it. Groups of these names come last, each in a
-// few lines without texts, which `tare help tasks` and `tare --help` have.
+// Begins a group in the help. These come last, in few lines, without the texts that `tare help tasks` has.
 inline constexpr const char *kOfTasks = "Of single tasks", *kCommon = "Common";
 void Group(CLI::App& command, const char* name);
 
@@ -140,15 +136,13 @@ void AddJson(CLI::App& command, std::string& target);
 void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<const char*> options,
                    const std::string& without);
 
-// Options of the group kCommon: --quiet, for every command that shows progress; and --hash-again, for commands that
-// record the hash of weights.
+// Options of kCommon: --quiet where progress is shown; --hash-again where the hash of weights is recorded.
 void AddQuiet(CLI::App& command);
 // --fresh, for commands that continue what an interrupted one left; where: "OUT.part".
 void AddFresh(CLI::App& command, bool& fresh, const std::string& where);
 void AddHashAgain(CLI::App& command);
 
-// --threads, --math and --quiet, of the group kCommon; before the last what `also` adds, as AddHashAgain does; Apply
-// sets the threads.
+// --threads, --math, what `also` adds (AddHashAgain) and --quiet, of the group kCommon; Apply sets the threads.
 struct MachineOptions {
   int threads = 0;
   std::string math = "f32";
@@ -165,18 +159,15 @@ void KeepCommand(int argc, char** argv);  // keeps the arguments of main for Wit
 // The options that figures depend on, as they were given: {"--tokens", "4096"}, {"MODEL", "m"}.
 std::map<std::string, std::string> AskedBy(const CLI::App& command);
 
-// Adds the command line, in shell syntax, to the object: "command", after its schema. Leaves out options that figures
-// do not depend on (--out, --threads, --cells ...); bench keeps them all. In a list, adds it to each object; objects
-// without a schema stay unchanged.
+// Adds "command", the line in shell syntax, after the object's schema; in a list, to each object; those without a
+// schema stay. Leaves out options that figures do not depend on (--out, --threads, --cells ...); bench keeps all.
 Json WithCommand(const Json& json);
 
-// Writes JSON, with its command, to the target of --json: a file, whole or not at all, or "-" for standard output; if
-// empty, nowhere.
+// Writes JSON, with its command, to a file, whole or not at all; "-": standard output; empty: nowhere.
 void WriteJson(const std::string& target, const Json& json);
 
-// An output, and how a file begins that the command wrote there earlier: its first bytes, and after a '*' or '?' what
-// follows within the next 4 KB, anywhere or before a blank. Brackets before it do not count, so that `"ids":[` is the
-// beginning of {"ids":[..]}. "": its reader tells.
+// An output, and how the command's earlier file begins: its first bytes, and after '*' or '?' what follows within 4 KB,
+// anywhere or before a blank. Brackets before do not count: `"ids":[` begins {"ids":[..]}. "": its reader tells.
 struct Output {
   std::string path, beginning = {};
 };
@@ -185,12 +176,11 @@ struct Output {
 std::string JsonWith(const std::string& schema);
 std::string Hdf5With(const std::string& schema);
 
-// Files of a command are checked before anything runs: no output may be an input or a file in an input folder, also of
-// those that are opened later (quant/file/files_of_run.h), no two outputs of a command may be the same file, and an
-// output may replace only what the same command wrote, or an empty file, unless --force is given. Names as on the
-// command line; "" and "-" (standard output) are skipped. Throws Error for these conflicts, and if an output cannot be
-// written: a missing folder, no permission, a folder or device of that name, or another process that writes it. The
-// result keeps other processes from the outputs as long as it lives.
+// Checks files before anything runs: no output may be an input or in an input folder, also of those opened later
+// (quant/file/files_of_run.h), nor may two be one file; an output replaces only what the same command wrote, or an
+// empty file, unless --force is given. Names as on the command line; "" and "-" (standard output) are skipped. Throws
+// Error for these conflicts, and if an output cannot be written: a missing folder, no permission, a folder or device of
+// that name, another process that writes it. The result keeps other processes from the outputs as long as it lives.
 [[nodiscard]] std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs,
                                                  const std::vector<Output>& outputs);
 bool Begins(const std::filesystem::path& path, std::string_view beginning);  // whether a file begins so
@@ -198,9 +188,8 @@ bool Begins(const std::filesystem::path& path, std::string_view beginning);  // 
 // An output for the line that says what was made: "S.h5 (replaced)" where it was there before.
 std::string Made(const std::string& output);
 
-// The outputs, for ClaimFiles, of a command that writes these names into a folder. Empty if the folder does not exist
-// yet: the command creates it, but not its parent. Looking there removes what a kill left beside it, but no input.
-// Throws Error if it could not be created.
+// ClaimFiles' outputs of a command that writes these names into a folder; empty if it is yet to be made (not its
+// parent). Looking removes what a kill left beside it, but no input. Throws Error if it cannot be made.
 std::vector<Output> OutputsIn(const std::vector<std::string>& inputs, const std::filesystem::path& folder,
                               const std::vector<std::string>& names);
 
@@ -218,8 +207,7 @@ std::filesystem::path WithoutSlash(const std::filesystem::path& folder);  // "a/
 // Whether tables go to standard output: not if JSON does.
 inline bool PrintsTables(const std::string& json_target) { return json_target != "-"; }
 
-// A line on standard error with rate and time left: on a terminal it is rewritten in place and fits the width,
-// elsewhere there is one line a minute.
+// Rate and time left on standard error: on a terminal rewritten in place, fitting the width; else a line a minute.
 class ProgressLine {
  public:
   explicit ProgressLine(const std::string& what);
@@ -228,8 +216,7 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   Progress Callback();
-  // The progress that follows is that of the next run, which so many follow. On a terminal, the number of several runs
-  // is shown before the first.
+  // Begins the next run's progress; runs_after follow it. On a terminal the number of several runs shows first.
   void Begin(const std::string& what, int64_t runs_after);
 
  private:
@@ -261,8 +248,7 @@ std::string TopicNames(const std::string& between);  // "model, plan, ..."
 // A footer, a topic or a legend in 80 columns: the lines of a paragraph are filled, indented ones keep their breaks.
 std::string Paragraphs(const std::string& text);
 
-// What the help of each command ends with, after what the command says itself: tools/footers/NAME.txt, for `tare bench
-// decode` bench-decode. Notes, and at least two examples, whole commands that are broken when shown.
+// Ends of helps, tools/footers/NAME.txt (bench-decode): notes, and two examples or more, whole, broken when shown.
 std::span<const Topic> Footers();
 std::span<const Topic> CompletionScripts();  // tools/completion/SHELL.txt
 void AddFooters(CLI::App& app);

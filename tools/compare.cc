@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare compare: two checkpoints side by side at low bit widths, in one command and one folder: the outliers of both, a
-// sweep (tools/cells.h) that also measures the divergence of texts from each model's own f32, and the cost of each
-// site alone: each model's attribution in a folder below the comparison's (attribution-A, attribution-B), as `tare
-// attribute --out` writes it but for what is taken out, which that command adds, and the two side by side.
+// tare compare: two checkpoints at low bit widths: the outliers of both; a sweep (tools/cells.h) that also measures
+// texts' divergence from each model's f32; and each site's cost alone: attributions in folders below (attribution-A,
+// attribution-B), as `tare attribute --out` writes them without what is taken out, and the two side by side.
 #include "experiments/model/config/config.h"
 #include "experiments/observe/statistics_report.h"
 #include "experiments/studies/compare/compare_question.h"
@@ -43,8 +42,7 @@ struct Compared {
   std::string page;
 };
 
-// Runs all parts under one line of progress, and joins what they say. `pairs`: this comparison, and those of other
-// seeds.
+// Runs all parts under one line of progress and joins what they say. `pairs`: this comparison and other seeds'.
 Compared RunAll(const SweepOptions& options, const std::vector<ModelAttribution>& both, const std::string& plan,
                 std::vector<ComparedPair>& pairs) {
   const RecordLines earlier = EarlierOutliers(options);

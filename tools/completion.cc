@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare completion: what may follow the words of a command line, from the commands and the tables of the program, and
-// the scripts by which shells ask for it (tools/completion/). They start the program for each completion, in some
-// milliseconds, and never know other words than it does; where it has none, the shell offers files.
+// tare completion: what may follow the words of a command line, by the program's commands and tables; shells' scripts
+// (tools/completion/) start it for each completion, in milliseconds. Where it has none, shells offer files.
 //
-// bash has cut the words at = and : too, and replaces what it takes for the last one. fish offers files, also after =,
-// where the condition does not hold.
+// bash also cuts words at = and : and replaces the last. fish offers files, also after =, where the condition fails.
 #include <functional>
 
 #include "experiments/model/config/family.h"
@@ -93,8 +91,7 @@ Words Layouts(const std::string&) {
   return layouts;
 }
 
-// The values of an option of this name or with this word in the help. A value is a list of parts between separators;
-// `words` are those that may stand in the place of a part.
+// The values of an option of this name or word in the help: parts between separators; words: those possible for a part.
 struct Values {
   std::string_view of;
   char separator;  // 0: the value is no list

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Breaks of commands, the usage line, groups of options, texts of options, rows, commands and footers. Then tare help:
-// topics whose texts are in tools/topics/, with tables of the code in them, and the help of commands; and tare manual:
-// the manual page of all commands, in the format of man(7), generated from the commands themselves.
+// Breaks of commands, usage line, options, rows, commands and footers; tare help: topics, whose texts are in
+// tools/topics/ with the code's tables, and commands; tare manual: all commands in the format of man(7).
 #include "tools/command.h"
 
 #include <functional>

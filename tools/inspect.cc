@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare inspect describes a checkpoint; tare verify checks whether a file is intact; tare tokenize shows the ids and
-// pieces that a checkpoint's tokenizer makes of one or more texts.
+// tare inspect describes a checkpoint; verify checks whether a file is intact; tokenize shows ids and pieces of texts.
 #include <utility>
 
 #include "experiments/model/model.h"

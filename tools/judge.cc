@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare judge: what other programs made of a text or of a task's documents, compared as a sweep compares versions of a
-// model: predictions by windows, verdicts of lm-evaluation-harness by documents. Per token that every file has a row
-// for, with p of the reference and q of another file, in double:
+// tare judge compares other programs' results on a text (predictions, by windows) or a task (lm-evaluation-harness's
+// verdicts, by documents) as a sweep does versions. Per token in all files, p of the reference, q another's, in double:
 //
 //   loss = -ln q(token)       kld = sum over ln p(i) > floor of p(i) (ln p(i) - ln q(i))       (as llama-perplexity)
 #include <cmath>
@@ -224,8 +223,7 @@ std::vector<Log> ReadLogs(const std::string& task, const std::vector<std::string
   return logs;
 }
 
-// The logs by task, one of each model. Of folders the tasks that all have: lm-evaluation-harness adds a file to its
-// folder for each run, of which the newest counts.
+// Logs by task, one per model: tasks that all folders have, with the newest file of each (the harness adds one a run).
 std::map<std::string, std::vector<std::string>> PairedLogs(const std::vector<std::string>& models) {
   if (!std::filesystem::is_directory(models[0])) return {{LoggedTask(models[0]), models}};
   std::map<std::string, std::vector<std::string>> logs;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare make: items made from a text or made up, for the choice task or with answers to generate. kMakers is the table
-// of kinds; each ends with what guesses score on its items, which tare probe shows of any items.
+// tare make: items from a text or made up, to choose or generate. kMakers: kinds, with guesses' scores (tare probe).
 #include "experiments/model/config/config.h"
 #include "experiments/tasks/made/makers.h"
 #include "experiments/tasks/probes.h"
@@ -40,8 +39,7 @@ void CheckLengths(const MakeArguments& options) {
     FailUsage("--lengths: got {}, expected at most max_position_embeddings {} of {}", longest, most, options.model);
 }
 
-// The items are held until all are made: so many positions are some 4 GB of text. An item takes memory besides, as much
-// as so many positions.
+// All items are held until the last is made: some 4 GB. Each takes memory besides its text, as much as kLeastOfItem.
 constexpr double kMostPositions = 1e9, kLeastOfItem = 100;
 
 void CheckSize(const MakeArguments& options, const Volume& volume) {

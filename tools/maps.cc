@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare maps: the effect of a plan on each attention map and on their difference, layer by layer
-// (experiments/studies/attribution/map_errors.h). tare dump: writes the tensors that a model computes to an HDF5 file,
-// or its logits for llama-perplexity.
+// tare maps: a plan's effect on each attention map and their difference, by layer
+// (experiments/studies/attribution/map_errors.h). tare dump: a model's tensors as HDF5, or logits for llama-perplexity.
 #include <functional>
 
 #include "experiments/arrays/array_file.h"

@@ -64,9 +64,8 @@ std::string InOurWords(const CLI::App& command, const std::string& path, const C
                                                : "another value");
 }
 
-// Describes a usage error in one line that begins with the command; a command that needs another below it and got none
-// has its help instead. An unknown word is reported before a missing one, with the nearest known word, or all of them
-// if none is near:
+// Describes a usage error in a line that begins with the command; one that lacks a command below it gets its help
+// instead. An unknown word comes before a missing one, with the nearest known word, or all if none is near:
 //
 //   tare eval: unknown option '--taks'; the nearest is --tasks
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program as a function, which may be called again and again in one process: tools/tare.cc calls it once, tests of
-// the commands as often as they like.
+// The program as a function: tools/tare.cc calls it once, tests of the commands any number of times in one process.
 #pragma once
 
 namespace tare {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare quantize: turns a checkpoint folder into a quantized checkpoint in one file. tare levels: levels of keys and
-// values learned on a calibration text (experiments/observe/learned_levels.h).
+// tare quantize: folders to quantized files. tare levels: of keys and values (experiments/observe/learned_levels.h).
 #include <cmath>
 
 #include "experiments/export/compressed_tensors/export.h"

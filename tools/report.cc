@@ -61,11 +61,9 @@ struct PlotArguments {
   std::string figure, out;
 };
 
-// What rsvg-convert makes of an SVG. Text of a PDF stays text, in fonts of this machine, which the file embeds. A PNG
-// has three pixels for each of the drawing's, on white, for its text is black.
-//
-// Tare knows its own by the mark: a PDF's second line, a comment of four bytes above 127, so that nobody takes the file
-// for text, here "tare"; and a PNG's chunk of text behind its header of 33 bytes, with its CRC.
+// What rsvg-convert makes of an SVG: a PDF with text and embedded fonts, or a PNG of three pixels for one, on white for
+// black text. Tare knows its own by a mark: in a PDF's second line, a comment of four bytes above 127 that says it is
+// no text, "tare"; in a PNG a text chunk, with its CRC, after the header of 33 bytes.
 struct Conversion {
   std::string_view ending, magic, mark;
   std::array<const char*, 3> options;

@@ -66,8 +66,7 @@ inline void AddOptionsOfTasks(CLI::App& command, WindowOptions& windows, AnswerO
       ->capture_default_str();
 }
 
-// Checks that CLI11 cannot express where words may stand in the place of a MODEL: an option that is given needs
-// another, or excludes others. Thrown in its words, which the program makes those of all others.
+// What CLI11 cannot check where words may stand for a MODEL: options that need or exclude others. Thrown in its words.
 inline void Need(const CLI::App& command, std::initializer_list<const char*> given, const char* needed) {
   for (const char* option : given) {
     if (command.count(option) > 0) throw CLI::RequiresError(option, needed);

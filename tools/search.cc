@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare search: the cheapest plan within a loss, or the one of least loss within a size
-// (experiments/studies/search/search.h). Runs every level of every part alone, and then a few plans, all as cells of a
-// sweep.
+// tare search (experiments/studies/search/search.h): the cheapest plan within a loss, or of least loss within a size.
+// Runs every level of every part alone, then a few plans, as cells of a sweep.
 #include "experiments/studies/search/search.h"
 
 #include <charconv>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare stats: the outliers of a model's attention logits and hidden states, several models side by side; with --out,
-// statistics of every site into a file. show, merge and diff work on such files (tools/stats_files.cc).
+// tare stats: outliers of attention logits and hidden states, models side by side; --out: every site's statistics.
 #include "experiments/model/config/config.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/observe/statistics_report.h"
@@ -38,8 +37,7 @@ MarkedItems LoadInput(Model& model, const StatsArguments& options) {
   return loaded;
 }
 
-// A model's figures of the table, and what they were made from. With --out they are those of the statistics of every
-// site, which it writes.
+// A model's figures of the table and their sources; with --out from every site's statistics, which it writes.
 Json Measure(const std::string& folder, const StatsArguments& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
   const auto [input, sequences, spans] = LoadInput(model, options);

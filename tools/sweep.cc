@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare sweep: accuracy against bits, models side by side; continues where it stopped. tare attribute: the cost of each
-// part of a plan. Runs the cells of a sweep over the plan's parts, each alone and each taken out, and evaluates them
-// (experiments/studies/attribution/attribution.h).
+// tare sweep: accuracy against bits, models side by side; continues where it stopped. tare attribute: each part's cost,
+// alone and taken out of the plan, as cells of a sweep (experiments/studies/attribution/attribution.h).
 #include "experiments/model/linear/weights.h"
 #include "experiments/model/model.h"
 #include "experiments/studies/sweep/comparison.h"

@@ -45,9 +45,8 @@ std::string MappedFileAt(uintptr_t address) {
   return "a mapped file";
 }
 
-// A mapped file became shorter while it was read. Nothing can continue; unfinished output stays under its temporary
-// name. Reading a lost page interrupts no library call, so any function may be called here. Several threads may arrive
-// at once: the first reports for all.
+// A mapped file shrank while it was read. Nothing can continue; unfinished output stays under its temporary name.
+// Reading a lost page interrupts no library call, so any function may be called. The first of several threads reports.
 void StopOnLostPage(int, siginfo_t* info, void*) {
   static std::atomic_flag said;
   while (said.test_and_set()) pause();
@@ -72,8 +71,7 @@ void StopOnForgedFile(int signal, siginfo_t*, void*) {
 volatile std::sig_atomic_t stopped_by = 0;
 std::atomic<int64_t> stopped_at;  // milliseconds
 
-// A second Ctrl-C ends the process at once. One within half a second is the first one's: timeout(1) signals the process
-// and then its group, this process with it.
+// A second Ctrl-C ends the process at once, but not within 0.5 s: timeout(1) signals the process and then its group.
 void Stop(int signal) {
   using namespace std::chrono;
   const int64_t now = duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
@@ -138,17 +136,15 @@ void ObeyWaitPolicy() {
   if (policy == "active" || policy == "ACTIVE") tare::ThreadPool::SpinFor(std::chrono::milliseconds(10));
 }
 
-// Libraries read variables that change what they compute (ONEDNN_DEFAULT_FPMATH_MODE), on how many threads
-// (OMP_THREAD_LIMIT), or how files are opened (HDF5_DRIVER), write files (ONEDNN_JIT_DUMP) or load code
-// (HDF5_PLUGIN_PATH, OPENSSL_CONF, INTEL_LIBITTNOTIFY64).
+// Libraries read variables that change results (ONEDNN_DEFAULT_FPMATH_MODE), threads (OMP_THREAD_LIMIT) or opening
+// (HDF5_DRIVER), write files (ONEDNN_JIT_DUMP) or load code (HDF5_PLUGIN_PATH, OPENSSL_CONF, INTEL_LIBITTNOTIFY64).
 constexpr std::string_view kOfLibraries[] = {"HDF5_",    "H5",     "ONEDNN_", "DNNL_", "ICU_",
                                              "OPENSSL_", "INTEL_", "OMP_",    "GOMP_", "KMP_"};
 // An OMP_WAIT_POLICY that OpenMP does not know it would print as it is.
 constexpr std::string_view kMayStay[] = {"OMP_WAIT_POLICY=passive", "OMP_WAIT_POLICY=PASSIVE", "OMP_WAIT_POLICY=active",
                                          "OMP_WAIT_POLICY=ACTIVE"};
 
-// The loader calls it before what libraries do first, as OpenMP looks before main. ONEDNN_VERBOSE may stay: it only
-// shows what is done.
+// Called by the loader before what libraries do (OpenMP looks before main). ONEDNN_VERBOSE may stay: it only shows.
 void ForgetVariablesOfLibraries(int, char**, char** variables) {
   char** kept = variables;
   for (; *variables != nullptr; ++variables) {
@@ -173,8 +169,7 @@ void Prepare() {
 
 }  // namespace
 
-// A command that was interrupted has cleaned up; it ends by its signal (130 for the shell after Ctrl-C), as a shell's
-// loop over commands goes on after any other exit.
+// An interrupted command has cleaned up and ends by its signal (130 in the shell), or a shell's loop would go on.
 int main(int argc, char** argv) {
   StopOnSignals();
   const int code = tare::RunProgram(argc, argv, Prepare);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare.attention and tare.Cache: the kernels of kernels/attention and kernels/decode on arrays of any library, without
-// copying them.
+// tare.attention and tare.Cache: kernels/attention and kernels/decode on arrays of any library, without copies.
 #include <algorithm>
 #include <cmath>
 
@@ -18,8 +17,7 @@ namespace nb = nanobind;
 namespace tare {
 namespace {
 
-// The array's values, which the caller may write to if T is not const. A broadcast array takes no memory, so its
-// dimensions may be any numbers, and a view has some as int.
+// Values, writable unless T is const. Broadcast arrays take no memory: dimensions are any numbers, in views ints.
 template <typename T>
 FloatHeads<T> ViewOf(const AnyArray& array, const char* name) {
   if (array.shape(1) > kMostHeads || array.shape(2) > kLargestWidth)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tare's HDF5 files for Python: any file as arrays, quantized checkpoints by tensor, and statistics of arrays that are
-// fed batch by batch. Files are copied to memory when they are opened: of a mapped file, no array could be handed out
-// that does not end the process when somebody shortens the file.
+// Tare's HDF5 files for Python: any file as arrays, quantized checkpoints by tensor, statistics fed by batches. Opening
+// copies a file to memory: an array of a mapped file ends the process when somebody shortens it.
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/vector.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Python module tare._tare, whose public interface is tare/__init__.py; passing arrays in and out of Python, and
-// taking turns to compute.
+// The module tare._tare (public interface: tare/__init__.py): arrays in and out of Python, and turns to compute.
 #include "tools/python/module.h"
 
 #include <pthread.h>
@@ -45,8 +44,7 @@ AlignedBuffer<std::byte>& KeptWorkspace() {
 
 struct sigaction of_python;  // its handler of SIGINT, while a turn on the main thread has another
 
-// Whether Ctrl-C now requests a stop, too. A program that ignores or ends by it goes on to; other threads' calls are
-// not interrupted, as elsewhere in Python.
+// Whether Ctrl-C now also requests a stop; not in a program that ignores or ends by it, nor in other threads' calls.
 bool ListenToInterrupts() {
   if (gettid() != getpid() || sigaction(SIGINT, nullptr, &of_python) != 0) return false;
   if ((of_python.sa_flags & SA_SIGINFO) != 0 || of_python.sa_handler == SIG_DFL || of_python.sa_handler == SIG_IGN)

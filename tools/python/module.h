@@ -41,11 +41,9 @@ struct NewArray {
   nanobind::object object;
 };
 
-// Only one call computes or reads files at a time, on as many threads as it requests (0: all), because threads, the
-// kernels' workspace and HDF5 belong to the process. InTurn makes it.
-//
-// On Python's main thread Ctrl-C ends the work between two of its units, as in the program, and the call raises
-// KeyboardInterrupt: Python's own handler would be heard only after the call.
+// Only one call at a time computes or reads files, on the threads it requests (0: all): threads, workspace and HDF5
+// belong to the process. InTurn makes it. On Python's main thread Ctrl-C ends the work between two units, and the call
+// raises KeyboardInterrupt: Python's own handler would run only after the call.
 class Turn {
  public:
   ~Turn();
@@ -60,9 +58,8 @@ class Turn {
   bool listens_;
 };
 
-// work(turn), without the GIL: it must neither touch Python's objects nor return them. Making an object may run the
-// garbage collector, and with it any code of the user's, which may ask for a turn itself. Throws Error in a child that
-// was forked after the first turn: it has the locks of threads that it does not have.
+// work(turn) without the GIL must not touch or return Python's objects: making one may collect garbage, and so run the
+// user's code, which may ask for a turn. Throws Error in a child forked after the first turn (lock owners are gone).
 template <typename Work>
 auto InTurn(int threads, Work work) {
   const nanobind::gil_scoped_release released;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare.quantize and its result: round to nearest by a rule of a plan, as tare quantize does with --method rtn;
-// tare.gptq; and tare.Linear, which multiplies by such a result.
+// tare.quantize: rounds by a plan's rule, as tare quantize --method rtn; tare.gptq; tare.Linear: multiplies by these.
 #include <nanobind/stl/vector.h>
 
 #include <optional>
