@@ -2,6 +2,8 @@
 // Methods whose codes are floats: fp8 and ModelOpt's in the words of compressed-tensors, and mxfp4. For W [out, in],
 //
 //   W = code * scale
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "quant/base/find_in.h"
@@ -112,33 +114,73 @@ struct ModelOptConfig {
   }
 };
 
-// ---- quant_method mxfp4: gpt-oss as OpenAI publishes it. Of a layer's experts, for X in gate_up_proj and down_proj,
+// ---- All experts of a layer in one tensor; for X in gate_up_proj and down_proj, of blocks of 32 or 16 columns:
 //
-//   X_blocks [experts, out, in / 32, 16]   u8, two codes of E2M1 each, the lower four bits first
-//   X_scales [experts, out, in / 32]       E8M0
+//   mxfp4            X_blocks [experts, out, in / 32, 16]   u8, two codes of E2M1 each, the lower four bits first
+//                    X_scales [experts, out, in / 32]       E8M0
+//   modelopt_nvfp4   X [experts, out, in / 2]               as X_blocks
+//                    X_weight_scale [experts, out, in / 16] E4M3
+//                    X_weight_scale_2 [experts]             f32, f16 or bf16, which multiplies it
 //
-// become X.weight [experts out, in]: E2M1 times 2^(scale - 127), exact in f32 (transformers, integrations/mxfp4.py).
+// become the matrix X.weight, or X, [experts out, in]. A block's value is E2M1 times its scale; of mxfp4, gpt-oss as
+// OpenAI publishes it, 2^(scale - 127), exact in f32. The other is Motif-3's.
+// Source: transformers, integrations/mxfp4.py; the vendor's quantizer, motif_nvfp4_quantize_ckpt.py.
 
-constexpr int64_t kBlock = 32;
+struct StackedLayout {
+  std::string_view scheme, codes, scales, second, name;  // what follows X in the tensors' names, and the matrix's
+  int64_t columns;
+  std::initializer_list<DType> types;  // of scales
+};
+constexpr std::initializer_list<DType> kE8M0s{DType::kU8, DType::kF8E8M0}, kE4M3{DType::kF8E4M3};
+constexpr StackedLayout kMxfp4{"gpt-oss mxfp4", "_blocks", "_scales", "", ".weight", 32, kE8M0s},
+    kNvFp4Experts{"ModelOpt nvfp4/group16", "", "_weight_scale", "_weight_scale_2", "", 16, kE4M3};
 
-GroupedParts Mxfp4Parts(const std::string& module, const std::string& matrix, ModuleTensors& tensors) {
-  const TensorView& codes = tensors.Take(module, matrix + "_blocks", {DType::kU8});
-  const TensorView& scales = tensors.Take(module, matrix + "_scales", {DType::kU8, DType::kF8E8M0});
-  const std::string name = module + "." + matrix + ".weight";
-  GroupedParts parts{.name = name, .where = tensors.Where(name), .scheme = "gpt-oss mxfp4"};
-  if (codes.shape.size() != 4 || codes.shape[3] != kBlock / 2)
-    Fail("{}: got shape {}, expected [experts, rows, blocks, {}]", tensors.Where(codes.name), ShapeText(codes.shape),
-         kBlock / 2);
-  tensors.Require(scales, {codes.shape[0], codes.shape[1], codes.shape[2]}, "one for each block of " + codes.name);
-  parts.out = codes.shape[0] * codes.shape[1];
-  parts.groups = codes.shape[2];
-  parts.columns = kBlock;
-  parts.in = parts.groups * kBlock;
-  parts.codes = {.words = codes.bytes.data(), .bits = 4, .word_bytes = 1, .stream_step = parts.groups * kBlock / 2};
+GroupedParts StackedParts(const std::string& module, const std::string& matrix, const StackedLayout& layout,
+                          ModuleTensors& tensors) {
+  const auto take = [&](std::string_view part, std::initializer_list<DType> types) {
+    return &tensors.Take(module, matrix + std::string(part), types);
+  };
+  const TensorView &codes = *take(layout.codes, {DType::kU8}), &scales = *take(layout.scales, layout.types);
+  const std::string name = Formatted("{}.{}{}", module, matrix, layout.name);
+  GroupedParts parts{.name = name, .where = tensors.Where(name), .scheme = std::string(layout.scheme)};
+  const int64_t bytes = layout.columns / 2;  // of a block
+  const bool in_blocks = codes.shape.size() == 4 && codes.shape[3] == bytes;
+  if (layout.second.empty() ? !in_blocks : codes.shape.size() != 3 || codes.shape[2] % bytes != 0)
+    Fail("{}: got shape {}, expected [experts, rows, blocks, {}], or of nvfp4 [experts, rows, blocks x {}]",
+         tensors.Where(codes.name), ShapeText(codes.shape), bytes, bytes);
+  const int64_t experts = codes.shape[0];
+  parts.out = experts * codes.shape[1];
+  parts.groups = in_blocks ? codes.shape[2] : codes.shape[2] / bytes;
+  parts.columns = layout.columns;
+  parts.in = parts.groups * parts.columns;
+  tensors.Require(scales, {experts, codes.shape[1], parts.groups}, "one for each block of " + codes.name);
+  parts.codes = {.words = codes.bytes.data(), .bits = 4, .word_bytes = 1, .stream_step = parts.groups * bytes};
   parts.values = StoredValues(Format::kMxFp4);
-  parts.scales = {.tensor = &scales, .row_step = parts.groups, .group_step = 1};
+  parts.scales = {.tensor = &scales, .row_step = parts.groups, .group_step = 1, .rows_of_factor = codes.shape[1]};
   parts.tensors = {&codes, &scales};
+  if (layout.second.empty()) return parts;
+  const TensorView& second = *parts.tensors.emplace_back(take(layout.second, kFloatTypes));
+  tensors.Require(second, {experts}, "one for each expert of " + codes.name);
+  for (int64_t i = 0; i < experts; ++i) {
+    const float factor = FloatAt(second.dtype, second.bytes.data() + Bits(second.dtype) / 8 * i);
+    if (!std::isfinite(factor) || factor < 0)
+      Fail("{}, index {}: got {}, expected a number of 0 or more", tensors.Where(second.name), i, factor);
+    parts.scales.factors.push_back(factor);
+  }
+  parts.scales.factor = std::ranges::max(parts.scales.factors);
   return parts;
+}
+
+ForeignModel ReadStacked(SchemeKeys& keys, const StackedLayout& layout, ModuleTensors& tensors) {
+  keys.RefuseOthers();
+  ForeignModel model;
+  for (const std::string matrix : {"gate_up_proj", "down_proj"}) {
+    const std::string scales = matrix + std::string(layout.scales), codes = matrix + std::string(layout.codes);
+    for (const std::string& module : tensors.ModulesWith(layout.codes.empty() ? scales : codes))
+      AddMatrix(StackedParts(module, matrix, layout, tensors), tensors, model);
+    tensors.CheckNothingLeft(scales + (layout.codes.empty() ? "_2" : " " + codes));
+  }
+  return model;
 }
 
 }  // namespace
@@ -202,14 +244,13 @@ ForeignModel ReadModelOpt(SchemeKeys& keys, ModuleTensors& tensors) {
 
 ForeignModel ReadMxfp4(SchemeKeys& keys, ModuleTensors& tensors) {
   keys.Ignore("modules_to_not_convert dequantize");
-  keys.RefuseOthers();
-  ForeignModel model;
-  for (const std::string matrix : {"gate_up_proj", "down_proj"}) {
-    for (const std::string& module : tensors.ModulesWith(matrix + "_blocks"))
-      AddMatrix(Mxfp4Parts(module, matrix, tensors), tensors, model);
-  }
-  tensors.CheckNothingLeft("gate_up_proj_blocks gate_up_proj_scales down_proj_blocks down_proj_scales");
-  return model;
+  return ReadStacked(keys, kMxfp4, tensors);
+}
+
+ForeignModel ReadNvFp4Experts(SchemeKeys& keys, ModuleTensors& tensors) {
+  keys.Integer("group_size", 16, 16, 16);
+  keys.Ignore("produced_by");
+  return ReadStacked(keys, kNvFp4Experts, tensors);
 }
 
 }  // namespace tare

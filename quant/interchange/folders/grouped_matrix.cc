@@ -279,6 +279,7 @@ int64_t WordsOf(int64_t count, int bits, int per_word, int word_bits) {
 
 float StoredScales::At(int64_t row, int64_t group) const {
   const float value = ElementAt(*tensor, row / rows * row_step + group * group_step);
+  if (!factors.empty()) return value * factors[static_cast<size_t>(row / rows_of_factor)];
   return divisor == 1.0f ? value * factor : value / divisor;
 }
 

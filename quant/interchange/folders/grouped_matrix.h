@@ -65,6 +65,9 @@ struct StoredScales {
   int64_t row_step = 0, group_step = 0;  // in elements
   int64_t rows = 1;                      // that share one
   float divisor = 1.0f, factor = 1.0f;   // of the whole tensor
+  // In the place of the factor, which is then the largest: one for as many rows, which all are equal.
+  std::vector<float> factors = {};
+  int64_t rows_of_factor = 0;
 
   float At(int64_t row, int64_t group) const;
 };

@@ -48,6 +48,7 @@ constexpr std::pair<std::string_view, MethodReader*> kMethods[] = {
     {"compressed-tensors", ReadCompressedTensors},
     {"fp8", ReadFp8},
     {"modelopt", ReadModelOpt},
+    {"modelopt_nvfp4", ReadNvFp4Experts},
     {"bitsandbytes", ReadBitsAndBytes},
     {"mxfp4", ReadMxfp4},
 };

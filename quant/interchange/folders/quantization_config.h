@@ -138,7 +138,7 @@ ForeignModel ReadForeignModel(const std::string& config, const std::filesystem::
 // The reader of each method, in a source of its name; AWQ's is in gptq.cc, those of floats in floats.cc.
 using MethodReader = ForeignModel(SchemeKeys& keys, ModuleTensors& tensors);
 MethodReader ReadGptq, ReadAwq, ReadAutoRound, ReadCompressedTensors, ReadFp8, ReadModelOpt, ReadBitsAndBytes,
-    ReadMxfp4;
+    ReadMxfp4, ReadNvFp4Experts;
 ForeignModel ReadMlx(SchemeKeys& keys, const Json& object, ModuleTensors& tensors);
 
 // A folder's tensors and matrices (folder_checkpoint.cc).
