@@ -97,11 +97,17 @@ void PrintAttention(const ModelConfig& c, const Json& j) {
     PrintLine("  rotary positions scaled by {}", Name(c.rotary.type));
   if (c.rotates && c.rotary.share != 1)
     PrintLine("  rotary positions of {} of the {} channels of a head", c.rotary.Channels(c.head_dim), c.head_dim);
+  if (c.kv_rank > 0)
+    PrintLine("  queries from latents of {}, keys and values from latents of {}; values of {} channels", c.q_rank,
+              c.kv_rank, c.ValueDim());
+  if (c.streams > 1) PrintLine("  {} residual streams, mixed in each layer", c.streams);
   if (const auto layers = j.value("unrotated", std::vector<size_t>()); !layers.empty())
     PrintLine("  no rotary positions in layers {}", RangesText(layers));
   if (c.row_weights == RowWeights::kSoftpick) PrintLine("  softpick in place of the softmax");
   if (c.sinks) PrintLine("  a learned sink for each query head");
-  if (c.experts > 0) PrintLine("  {} of {} experts for each token", c.chosen_experts, c.experts);
+  if (c.experts > 0)
+    PrintLine("  {} of {} experts for each token{}", c.chosen_experts, c.experts,
+              c.shared_ffn > 0 ? ", and one that all pass" : "");
   if (!c.dense.empty())
     PrintLine("  no experts in layers {}", RangesText(j["experts"]["without"].get<std::vector<size_t>>()));
   if (c.qk_norm) PrintLine("  norms on queries and keys");

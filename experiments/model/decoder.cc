@@ -24,21 +24,17 @@ void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const A
   }
 }
 
-void ForHeads(const LayerCall& call, const std::function<void(int64_t row, int64_t head)>& body) {
-  ForRows(call, [&](int64_t row) {
-    for (int64_t head = 0; head < call.config.heads; ++head) body(row, head);
-  });
-}
-
 // Splits q_and_gate into q and attn_gate, before its sigmoid: a group's queries precede its gates.
 void SplitGate(const LayerCall& call) {
-  const int64_t d = call.config.head_dim, gates = GateWidth(call.config),
-                group = call.config.heads / call.config.kv_heads;
-  ForHeads(call, [&](int64_t row, int64_t head) {
-    const int64_t index = row * call.config.heads + head, in_group = head % group;
-    const float* from = call.a.q_and_gate.data() + (index - in_group) * (d + gates);
-    std::copy_n(from + in_group * d, d, call.a.q.data() + index * d);
-    std::copy_n(from + group * d + in_group * gates, gates, call.a.attn_gate.data() + index * gates);
+  const int64_t d = call.config.head_dim, gates = GateWidth(call.config), heads = call.config.heads,
+                group = heads / call.config.kv_heads;
+  ForRows(call, [&](int64_t row) {
+    for (int64_t index = row * heads; index < (row + 1) * heads; ++index) {
+      const int64_t in_group = index % group;
+      const float* from = call.a.q_and_gate.data() + (index - in_group) * (d + gates);
+      std::copy_n(from + in_group * d, d, call.a.q.data() + index * d);
+      std::copy_n(from + group * d + in_group * gates, gates, call.a.attn_gate.data() + index * gates);
+    }
   });
 }
 
@@ -180,14 +176,14 @@ AttentionProblem AttentionOf(const LayerCall& call, const float* q, const float*
   const int64_t rows = call.batch.Rows();
   return {.q = DenseHeads(q, rows, c.heads, c.head_dim),
           .k = DenseHeads(k, rows, c.kv_heads, c.head_dim),
-          .v = DenseHeads(v, rows, c.kv_heads, c.head_dim),
+          .v = DenseHeads(v, rows, c.kv_heads, c.ValueDim()),
           .heads = table,
           .lambda = lambda,
           .mask = call.weights.mask,
-          .scale = c.attention_scale.value_or(1.0f / std::sqrt(static_cast<float>(c.head_dim))),
+          .scale = c.AttentionScale(call.layer),
           .sinks = call.weights.sinks,
           .weights = c.row_weights,
-          .out = DenseHeads(out, rows, static_cast<int>(table.size()), table.front().VSlices() * c.head_dim)};
+          .out = DenseHeads(out, rows, static_cast<int>(table.size()), table.front().VSlices() * c.ValueDim())};
 }
 
 void Attend(const LayerCall& call, LambdaView lambda) {
@@ -196,7 +192,7 @@ void Attend(const LayerCall& call, LambdaView lambda) {
   ShowHeads(call, Site::kQ, call.a.q.data(), c.heads, c.head_dim);
   if (c.KeysLayer(call.layer) == call.layer) {
     ShowHeads(call, Site::kK, call.a.k.data(), c.kv_heads, c.head_dim);
-    ShowHeads(call, Site::kV, call.a.v.data(), c.kv_heads, c.head_dim);
+    ShowHeads(call, Site::kV, call.a.v.data(), c.kv_heads, c.ValueDim());
   }
   const AttentionProblem problem =
       AttentionOf(call, call.a.q.data(), call.a.k.data(), call.a.v.data(), lambda, call.a.attended.data());
@@ -212,14 +208,14 @@ void Attend(const LayerCall& call, LambdaView lambda) {
 
 void GateHeads(const LayerCall& call) {
   const ModelConfig& c = call.config;
-  const int64_t d = c.head_dim, gates = GateWidth(c);
-  ForRows(call, [&](int64_t row) { Sigmoid(call.a.attn_gate.data() + row * c.heads * gates, c.heads * gates); });
-  ShowHeads(call, Site::kAttnGate, call.a.attn_gate.data(), c.heads, gates);
-  ForHeads(call, [&](int64_t row, int64_t head) {
-    float* out = call.a.attended.data() + (row * c.heads + head) * d;
-    const float* gate = call.a.attn_gate.data() + (row * c.heads + head) * gates;
-    if (c.gate == OutputGate::kPerHead) return ScaleInto(out, *gate, d, out);
-    MultiplyBy(out, gate, d);
+  const int64_t d = c.ValueDim(), gates = GateWidth(c), heads = std::ssize(call.weights.heads);
+  ForRows(call, [&](int64_t row) { Sigmoid(call.a.attn_gate.data() + row * heads * gates, heads * gates); });
+  ShowHeads(call, Site::kAttnGate, call.a.attn_gate.data(), heads, gates);
+  ForRows(call, [&](int64_t row) {
+    float* const out = call.a.attended.data() + row * heads * d;
+    const float* const gate = call.a.attn_gate.data() + row * heads * gates;
+    if (c.gate == OutputGate::kPerValue) return MultiplyBy(out, gate, heads * d);
+    for (int64_t head = 0; head < heads; ++head) ScaleInto(out + head * d, gate[head], d, out + head * d);
   });
 }
 
@@ -228,14 +224,14 @@ void ProjectOutput(const LayerCall& call) {
   ShowRows(call, Site::kAttnOut, call.a.delta.data(), call.config.hidden);
 }
 
-void FeedForward(const LayerCall& call, const GatedUnit& unit) {
+void FeedForward(const LayerCall& call, const GatedUnit& unit, const FeedForwardInputs& inputs) {
   const LayerWeights& w = call.weights;
-  const int64_t I = call.config.DenseFfn();
+  const int64_t I = w.gate.stored().out;
   ProjectSeen(call, call.a.normed.data(),
-              {{Site::kGateProjIn, w.gate, call.a.gate.data()}, {Site::kUpProjIn, w.up, call.a.up.data()}});
+              {{inputs.gate, w.gate, call.a.gate.data()}, {inputs.up, w.up, call.a.up.data()}});
   ForRows(call,
           [&](int64_t row) { unit(call.a.gate.data() + row * I, call.a.up.data() + row * I, static_cast<size_t>(I)); });
-  ProjectSeen(call, call.a.gate.data(), {{Site::kDownProjIn, w.down, call.a.delta.data()}});
+  ProjectSeen(call, call.a.gate.data(), {{inputs.down, w.down, call.a.delta.data()}});
 }
 
 void FeedForward(const LayerCall& call) {

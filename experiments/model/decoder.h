@@ -43,11 +43,14 @@ AttentionProblem AttentionOf(const LayerCall& call, const float* q, const float*
                              float* out);
 // attended = the head table's attention; lambda: for heads with two maps.
 void Attend(const LayerCall& call, LambdaView lambda = {});
-void GateHeads(const LayerCall& call);      // attended *= sigmoid(gate)
+void GateHeads(const LayerCall& call);      // attended *= sigmoid(gate), of each output head or value
 void ProjectOutput(const LayerCall& call);  // delta = W_o attended + b
 // delta = W_down unit(W_gate normed, W_up normed): unit(gate, up, n) leaves its result in gate.
 using GatedUnit = std::function<void(float* gate, const float* up, size_t n)>;
-void FeedForward(const LayerCall& call, const GatedUnit& unit);
+struct FeedForwardInputs {
+  Site gate = Site::kGateProjIn, up = Site::kUpProjIn, down = Site::kDownProjIn;
+};
+void FeedForward(const LayerCall& call, const GatedUnit& unit, const FeedForwardInputs& inputs = {});
 void FeedForward(const LayerCall& call);         // with the configuration's activation f: f(gate) up
 void FeedForwardUngated(const LayerCall& call);  // delta = W_down f(W_up normed)
 void AddDelta(const LayerCall& call);            // x += residual_scale delta

@@ -57,16 +57,17 @@ void ScanActivations::Prepare(int64_t rows, const ModelConfig& config) {
 
 void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {
   const int64_t rows = batch.Rows(), q_width = int64_t{c.heads} * c.head_dim,
-                kv_width = int64_t{c.kv_heads} * c.head_dim;
-  for (AlignedBuffer<float>* buffer : {&x, &normed, &delta}) GrowRows(*buffer, rows, c.hidden);
+                kv_width = int64_t{c.kv_heads} * std::max(c.head_dim, c.ValueDim());
+  GrowRows(x, rows, c.StreamWidth());
+  for (AlignedBuffer<float>* buffer : {&normed, &delta}) GrowRows(*buffer, rows, c.hidden);
   GrowRows(q, rows, q_width);
   if (const int64_t gates = GateWidth(c); gates > 0) {
-    GrowRows(q_and_gate, rows, c.heads * (c.head_dim + gates));
+    if (c.q_rank == 0) GrowRows(q_and_gate, rows, c.heads * (c.head_dim + gates));
     GrowRows(attn_gate, rows, c.heads * gates);
   }
   GrowRows(attended, rows, AttendedWidth(c));
   for (AlignedBuffer<float>* buffer : {&k, &v}) GrowRows(*buffer, rows, kv_width);
-  for (AlignedBuffer<float>* buffer : {&gate, &up}) GrowRows(*buffer, rows, c.DenseFfn());
+  for (AlignedBuffer<float>* buffer : {&gate, &up}) GrowRows(*buffer, rows, std::max(c.DenseFfn(), c.shared_ffn));
   scan.Prepare(rows, c);
   positions.clear();
   lengths.clear();

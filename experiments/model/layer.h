@@ -76,7 +76,10 @@ class LayerPart {
 
 struct LayerWeights {
   LinearWeights q, k, v, o;      // [H (d + gates), E] [G d, E] [G d, E] [E, A]
-  LinearWeights gate, up, down;  // [I, E] [I, E] [E, I]
+  LinearWeights gate, up, down;  // [I, E] [I, E] [E, I]; where there are experts, of the shared one
+  // Latents (ModelConfig::q_rank), from which q makes queries: [q rank, E], [kv rank + rotated, E],
+  // [G (d - rotated + value width), kv rank], and of gates [A, q rank].
+  LinearWeights q_latent, kv_latent, kv, attn_gate;
   // By expert: [2 I, E] or [I, E], with one more such matrix in experts_up; [E, I].
   std::vector<LinearWeights> experts_gate_up, experts_up, experts_down;
   LinearWeights lambda_projection;                     // [output heads, E], for a lambda per token
@@ -131,8 +134,15 @@ struct ExpertActivations {
   AlignedBuffer<float> inner;     // [R, k, I] inputs of the down projections
 };
 
+// What attention makes of latents; both of keys and values keep the rotated channels apart.
+struct LatentActivations {
+  AlignedBuffer<float> q;                // [R, q rank]
+  AlignedBuffer<float> kv, normed;       // [R, kv rank + rotated] as projected; [R, kv rank]
+  AlignedBuffer<float> keys_and_values;  // [R, G, d - rotated + value width]
+};
+
 struct Activations {
-  AlignedBuffer<float> x;              // [R, E] the residual stream
+  AlignedBuffer<float> x;              // [R, E] the residual stream; or n of them, [R, n, E]
   AlignedBuffer<float> normed;         // [R, E]
   AlignedBuffer<float> q, k, v;        // [R, H d] [R, G d] [R, G d]; k, v stay for layers that share them
   AlignedBuffer<float> q_and_gate;     // [R, G, H/G (d + gates)]: q_proj's rows, if the model has a gate
@@ -141,6 +151,7 @@ struct Activations {
   AlignedBuffer<float> attended;       // [R, A]
   AlignedBuffer<float> delta;          // [R, E] added to the stream
   AlignedBuffer<float> gate, up;       // [R, I]
+  LatentActivations latent;            // of attention through latents
   ScanActivations scan;                // of layers with a scan
   ExpertActivations experts;           // of layers with experts
   AlignedBuffer<float> seen;           // [R, E or I] a copy of a projection's input, for its visitors

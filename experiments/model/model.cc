@@ -43,6 +43,12 @@ void CheckLengths(const TokenBatch& batch, const ModelConfig& config) {
   }
 }
 
+ModelConfig FirstLayers(ModelConfig config, int layers) {
+  if (layers > config.layers) FailUsage("--layers: got {}, expected at most {} of the model", layers, config.layers);
+  if (layers > 0) config.layers = layers;
+  return config;
+}
+
 // The last token of each sequence, for what is known of it alone.
 TokenBatch LastTokens(const TokenBatch& batch) {
   TokenBatch last;
@@ -57,9 +63,10 @@ TokenBatch LastTokens(const TokenBatch& batch) {
 
 }  // namespace
 
-Model::Model(const std::filesystem::path& folder, WeightReading reading, Math math, const WeightMemory& memory)
+Model::Model(const std::filesystem::path& folder, WeightReading reading, Math math, const WeightMemory& memory,
+             int layers)
     : folder_(folder),
-      config_(LoadConfig(folder)),
+      config_(FirstLayers(LoadConfig(folder), layers)),
       family_(FamilyOf(config_)),
       memory_(memory),
       projector_(math),
@@ -128,12 +135,21 @@ void Model::Prepare(const TokenBatch& batch, SiteVisitors visitors) {
   for (SiteVisitor* v : visitors) v->BeginBatch(static_cast<int64_t>(batch.sequences.size()));
 }
 
+// Streams begin alike. From the last row on, as copies lie where later rows were.
+void Model::Embed(const TokenBatch& batch, SiteVisitors visitors) {
+  const int64_t E = config_.hidden, n = config_.streams;
+  float* const x = activations_.x.data();
+  embedding_.Embed(batch, activations_.positions, projector_, x);
+  ShowRows(visitors, Site::kEmbed, {}, batch, x, E);
+  for (int64_t copy = batch.Rows() * n - 1; n > 1 && copy > 0; --copy) std::copy_n(x + copy / n * E, E, x + copy * E);
+}
+
 void Model::EmbedInto(const TokenBatch& batch, Stream& stream) {
   embedding_.CheckIds(batch);
   CheckLengths(batch, config_);
   activations_.Prepare(batch, config_);
-  embedding_.Embed(batch, activations_.positions, projector_, activations_.x.data());
-  stream.x.Reset(static_cast<size_t>(batch.Rows() * config_.hidden));
+  Embed(batch);
+  stream.x.Reset(static_cast<size_t>(batch.Rows() * config_.StreamWidth()));
   std::copy_n(activations_.x.data(), stream.x.size(), stream.x.data());
 }
 
@@ -149,7 +165,7 @@ void Model::RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVis
   ThrowIfStopped();
   SwapShared(stream);
   Prepare(batch, visitors);
-  TARE_CHECK(stream.x.size() == static_cast<size_t>(batch.Rows() * config_.hidden));
+  TARE_CHECK(stream.x.size() == static_cast<size_t>(batch.Rows() * config_.StreamWidth()));
   std::copy_n(stream.x.data(), stream.x.size(), activations_.x.data());
   Layer(batch, layer, visitors, part);
   std::copy_n(activations_.x.data(), stream.x.size(), stream.x.data());
@@ -164,23 +180,21 @@ void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
   embedding_.CheckIds(batch);
   CheckLengths(batch, config_);
   Prepare(batch, visitors);
-  const int64_t E = config_.hidden;
+  const int64_t E = config_.hidden, width = config_.StreamWidth();
   float* x = activations_.x.data();
-  const std::span<float> stream(x, static_cast<size_t>(batch.Rows() * E));
+  const std::span<float> stream(x, static_cast<size_t>(batch.Rows() * width));
 
   KeptStreams* const kept = SharedBy(batch);
   const int first = kept == nullptr ? 0 : kept->Resume(batch, stream);
-  if (first == 0) {
-    embedding_.Embed(batch, activations_.positions, projector_, x);
-    ShowRows(visitors, Site::kEmbed, {}, batch, x, E);
-  }
+  if (first == 0) Embed(batch, visitors);
   for (int layer = first; layer < config_.layers; ++layer) {
     ThrowIfStopped();
     Layer(batch, layer, visitors);
-    ShowRows(visitors, Site::kLayerOut, layer, batch, x, E);
+    ShowRows(visitors, Site::kLayerOut, layer, batch, x, width);
     if (kept != nullptr) kept->Keep(batch, layer + 1, stream);
   }
   if (config_.pools) PoolPatches(batch);
+  if (config_.streams > 1) MeanOfStreams(batch.Rows());
   const TokenBatch last = config_.pools ? LastTokens(batch) : TokenBatch();
   const TokenBatch& states = config_.pools ? last : batch;
   const LayerCall after{config_, layers_.back(), batch, rotary_, products_, visitors, nullptr, -1, activations_};
@@ -197,6 +211,17 @@ void Model::PoolPatches(const TokenBatch& batch) {
     for (const float* row = last - (P - 1) * E; row < last; row += E) AddTo(last, row, E);
     ScaleInto(last, 1.0f / static_cast<float>(P), E, last);
   });
+}
+
+// Row by row, as a mean lies where earlier rows were.
+void Model::MeanOfStreams(int64_t rows) {
+  const int64_t E = config_.hidden, n = config_.streams;
+  float* const x = activations_.x.data();
+  for (int64_t row = 0; row < rows; ++row) {
+    float *const of = x + row * n * E, *const mean = x + row * E;
+    for (int64_t stream = 1; stream < n; ++stream) AddTo(of, of + stream * E, E);
+    ScaleInto(of, 1.0f / static_cast<float>(n), E, mean);
+  }
 }
 
 Model::KeptOfLayers Model::KeptUnder(const ResolvedPlan& plan) const {

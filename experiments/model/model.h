@@ -98,7 +98,7 @@ struct Stream {
   Stream(Stream&&) = default;
   Stream& operator=(Stream&&) = default;
 
-  AlignedBuffer<float> x;       // [R, E] the residual stream
+  AlignedBuffer<float> x;       // [R, E] the residual stream; or n of them
   AlignedBuffer<float> k, v;    // keys and values that later layers share, where the family has such layers
   AlignedBuffer<float> memory;  // of a scan, likewise
 };
@@ -129,9 +129,9 @@ class Model {
   // Throws Error unless it is a checkpoint of a known family, whole and finite.
   explicit Model(const std::filesystem::path& folder, Math math = Math::kF32, const WeightMemory& memory = {})
       : Model(folder, WeightReading::kWhole, math, memory) {}
-  // Whole; a model of kShapes is only looked at.
+  // Whole; a model of kShapes is only looked at. layers: of its first ones alone, as if it had no others; 0: of all.
   Model(const std::filesystem::path& folder, WeightReading reading, Math math = Math::kF32,
-        const WeightMemory& memory = {});
+        const WeightMemory& memory = {}, int layers = 0);
 
   // Sets how later passes compute. It is no part of making a model, which is read once and runs many plans. Rounding or
   // packing all weights may take minutes: progress, which may be empty, gets layers done of all.
@@ -191,9 +191,11 @@ class Model {
   };
   KeptOfLayers KeptUnder(const ResolvedPlan& plan) const;
   void FollowPlan(const ResolvedPlan& plan, const PlanProgress& progress);
+  void Embed(const TokenBatch& batch, SiteVisitors visitors = {});
   void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors, LayerPart* part = nullptr);
   void SwapShared(Stream& stream);
   void PoolPatches(const TokenBatch& batch);
+  void MeanOfStreams(int64_t rows);
   // For a pass of the batch.
   void Prepare(const TokenBatch& batch, SiteVisitors visitors);
   KeptStreams* SharedBy(const TokenBatch& batch) const;

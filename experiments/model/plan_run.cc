@@ -38,7 +38,8 @@ std::vector<int> GroupsOf(const DecodeHeads& table, Site site, int heads) {
     const DecodeHeads::Group& group = table.groups()[g];
     if (site == Site::kV) {
       for (const DecodeHeads::Product& product : group.products) put(product.v, g);
-    } else if (site == Site::kDifference || site == Site::kLambda || site == Site::kHeadOut) {
+    } else if (site == Site::kDifference || site == Site::kLambda || site == Site::kHeadOut ||
+               site == Site::kAttnGate) {
       for (const DecodeHeads::Difference& difference : group.differences) put(difference.head, g);
     } else {
       const bool of_key = site == Site::kK || site == Site::kKNorm;
@@ -65,6 +66,7 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
   ModelSites sites{.family = config.family,
                    .layers = config.layers,
                    .head_dim = config.head_dim,
+                   .value_dim = config.value_dim,
                    .maps = Maps(config),
                    .gated_ffn = std::ranges::contains(FamilyOf(config).linear, Site::kGateProjW, &LinearPlace::weight),
                    .tied_head = config.tied_embeddings,
@@ -77,13 +79,11 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
     sites.keys_layer.push_back(config.KeysLayer(layer));
   const DecodeHeads decoded(table, config.heads, CacheShapeOf(config), 1.0f);  // the scale is that of no place
   for (const SiteInfo& info : kSites) {
-    if (!config.kinds.empty() || config.experts > 0) {
-      std::vector<int> having;
-      for (int layer = 0; layer < config.layers; ++layer) {
-        if (HasSite(info.site, config, layer)) having.push_back(layer);
-      }
-      if (std::ssize(having) < config.layers || IsOfScan(info.site)) sites.layers_of[info.site] = std::move(having);
+    std::vector<int> having;
+    for (int layer = 0; layer < config.layers; ++layer) {
+      if (HasSite(info.site, config, layer)) having.push_back(layer);
     }
+    if (std::ssize(having) < config.layers || IsOfScan(info.site)) sites.layers_of[info.site] = std::move(having);
     const int heads = HeadsOf(info.site, config);
     for (int head = 0; head < heads; ++head) sites.heads[info.site].push_back(MapOf(table, info.site, head));
     if (heads > 0 && !IsOfExperts(info.site)) sites.groups[info.site] = GroupsOf(decoded, info.site, heads);

@@ -85,6 +85,9 @@ Json Describe(const Model& model) {
             {"tied_embeddings", c.tied_embeddings}};
   if (c.projection > 0) json["projection"] = c.projection;
   if (c.SeesImages()) json.update({{"image_size", c.image_size}, {"patch_size", c.patch_size}});
+  if (c.kv_rank > 0) json["latents"] = {{"q_rank", c.q_rank}, {"kv_rank", c.kv_rank}, {"value_dim", c.ValueDim()}};
+  if (c.streams > 1) json["streams"] = c.streams;
+  if (c.shared_ffn > 0) json["shared_ffn"] = c.shared_ffn;
   if (c.registers > 0) json["registers"] = c.registers;
   if (!c.windows.empty()) json["windows"] = c.windows;
   for (int layer = 0; !c.kinds.empty() && layer < c.layers; ++layer) json["kinds"].push_back(KindText(c, layer));

@@ -50,8 +50,10 @@ void CreateDatasets(Hdf5Writer& file, const ModelConfig& c, int64_t B, int64_t T
   if (sites.contains("logits")) file.CreateDataset("logits", DType::kF32, {B, states, V});
   if (sites.contains("embed")) file.CreateDataset("embed", DType::kF32, {B, T, E});
   if (sites.contains("final_norm")) file.CreateDataset("final_norm", DType::kF32, {B, states, E});
+  std::vector<int64_t> stream{B, T, E};
+  if (c.streams > 1) stream.insert(stream.begin() + 2, c.streams);
   for (int i = 0; i < c.layers; ++i) {
-    if (sites.contains("layer_out")) file.CreateDataset(Formatted("layer_out.{}", i), DType::kF32, {B, T, E});
+    if (sites.contains("layer_out")) file.CreateDataset(Formatted("layer_out.{}", i), DType::kF32, stream);
     if (sites.contains("attn_logits") && c.KeysLayer(i) >= 0)
       file.CreateDataset(Formatted("attn_logits.{}", i), DType::kF32, {B, H, T, T});
   }

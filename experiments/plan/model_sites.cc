@@ -57,6 +57,10 @@ int ModelSites::Heads(Site site) const {
   return found == heads.end() ? 0 : static_cast<int>(found->second.size());
 }
 
+int ModelSites::Width(Site site) const {
+  return value_dim > 0 && (site == Site::kV || site == Site::kCacheV) ? value_dim : head_dim;
+}
+
 std::optional<int> ModelSites::GroupAt(const SiteKey& key) const {
   const auto found = groups.find(key.site);
   return !key.head || found == groups.end() ? std::nullopt

@@ -39,6 +39,7 @@ struct ModelSites {
   std::string family;  // for messages
   int layers = 0;
   int head_dim = 0;               // channels of a head of keys or values; 0: not known
+  int value_dim = 0;              // of values, where they have others; 0: the same
   int maps = 1;                   // softmax maps per output head; 2: there is a difference
   bool gated_ffn = true;          // has a gate_proj beside up_proj
   bool tied_head = false;         // the head's weight is the embedding
@@ -62,6 +63,7 @@ struct ModelSites {
   bool Has(Site site) const;
   bool HasIn(Site site, int layer) const;
   int Heads(Site site) const;
+  int Width(Site site) const;  // channels of a head of q, k, v or their caches
   // The group of a place; empty for a place without a head.
   std::optional<int> GroupAt(const SiteKey& key) const;
   // Every place of a site, with the keys of blocks and statistics.

@@ -71,7 +71,7 @@ double MeanOf(const Plan& plan, const Plan& caches, const ModelSites& model, Sit
   double sum = 0, places = 0;
   for (const SiteKey& key : model.Keys(site)) {
     const Rule* const of_cache = caches.Match({.site = cache, .layer = key.layer});
-    const double bits = BitsOf(Rounds(of_cache) ? of_cache : plan.Match(key), model.head_dim);
+    const double bits = BitsOf(Rounds(of_cache) ? of_cache : plan.Match(key), model.Width(site));
     sum += Rounds(of_cache) ? std::lerp(kUnquantized, bits, rounded) : bits;
     places += 1;
   }

@@ -238,7 +238,7 @@ void CheckRule(const Rule& rule, const ModelSites& model) {
   }
   CheckUse(rule, Use::kAny, model);
   if (model.head_dim > 0 && std::ranges::contains(kOfHeads, rule.sites.front()))
-    CheckRotation(&rule, {rule.sites.front()}, model.head_dim);
+    CheckRotation(&rule, {rule.sites.front()}, model.Width(rule.sites.front()));
 }
 
 void CheckDecodes(const ResolvedPlan& plan) {

@@ -152,7 +152,7 @@ void CalibratedLayers::PassLayer(int layer) {
 void CalibratedLayers::AddOutputErrors() {
   const float* const rounded = calibration_.StreamAt(measured_);
   const float* const exact = stored_.StreamAt(method_.ComparesWithStored() ? measured_ : 0);
-  const auto width = static_cast<size_t>(config_.hidden);
+  const auto width = static_cast<size_t>(config_.StreamWidth());
   for (size_t i = 0; i < calibration_.batch(measured_).tokens.size() * width; i += width) {
     const Squares token = SquaresOf({exact + i, width}, {rounded + i, width});
     if (token.size == 0) continue;

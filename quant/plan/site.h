@@ -28,10 +28,14 @@ enum class SiteOf {
   kLayer,        // every layer
   kAttention,    // layers with attention
   kOwnKeys,      // those whose attention reads keys and values of their own
+  kQueryProj,    // those whose queries are one product of the stream
+  kKeyProj,      // likewise keys, and values
+  kLatent,       // those that make queries, and keys and values, of latents
   kLambda,       // those of a model with one lambda per token and head
   kFeedForward,  // layers without experts
   kGate,         // those with a gate_proj beside up_proj
   kExperts,      // layers with a router and experts
+  kShared,       // those with an expert that every token passes
   kMamba,
   kMambaRank,  // those of a Mamba-1, which projects its steps, B and C from u
   kMambaPair,  // those of two Mambas and their difference
@@ -42,9 +46,14 @@ enum class SiteOf {
 // (a constant of site.cc), the part of a model that has it, and of weights the input that they multiply.
 #define TARE_SITES(ROW)                                                                                                \
   ROW(kEmbed, "embed", "embedded tokens", kOuterHidden, kModel)                                                        \
-  ROW(kQProjW, "q_proj.w", "projections of attention", kProjWeight, kAttention, kQProjIn)                              \
-  ROW(kKProjW, "k_proj.w", "projections of attention", kProjWeight, kOwnKeys, kKProjIn)                                \
-  ROW(kVProjW, "v_proj.w", "projections of attention", kProjWeight, kOwnKeys, kVProjIn)                                \
+  ROW(kQProjW, "q_proj.w", "projections of attention", kProjWeight, kQueryProj, kQProjIn)                              \
+  ROW(kKProjW, "k_proj.w", "projections of attention", kProjWeight, kKeyProj, kKProjIn)                                \
+  ROW(kVProjW, "v_proj.w", "projections of attention", kProjWeight, kKeyProj, kVProjIn)                                \
+  ROW(kQAProjW, "q_a_proj.w", "projections of latents", kProjWeight, kLatent, kQAProjIn)                               \
+  ROW(kKvAProjW, "kv_a_proj.w", "projections of latents", kProjWeight, kLatent, kKvAProjIn)                            \
+  ROW(kQBProjW, "q_b_proj.w", "projections of latents", kProjWeight, kLatent, kQBProjIn)                               \
+  ROW(kAttnGateProjW, "attn_gate_proj.w", "projections of latents", kProjWeight, kLatent, kAttnGateProjIn)             \
+  ROW(kKvBProjW, "kv_b_proj.w", "projections of latents", kProjWeight, kLatent, kKvBProjIn)                            \
   ROW(kOProjW, "o_proj.w", "projections of attention", kProjWeight, kAttention, kOProjIn)                              \
   ROW(kGateProjW, "gate_proj.w", "the feed-forward part", kProjWeight, kGate, kGateProjIn)                             \
   ROW(kUpProjW, "up_proj.w", "the feed-forward part", kProjWeight, kFeedForward, kUpProjIn)                            \
@@ -59,11 +68,19 @@ enum class SiteOf {
   ROW(kMixer2OutProjW, "mixer_2.out_proj.w", "projections of Mamba layers", kProjWeight, kMambaPair, kMixer2OutProjIn) \
   ROW(kGmuInProjW, "gmu.in_proj.w", "projections of memory units", kProjWeight, kMemoryUnit, kGmuInProjIn)             \
   ROW(kGmuOutProjW, "gmu.out_proj.w", "projections of memory units", kProjWeight, kMemoryUnit, kGmuOutProjIn)          \
+  ROW(kSharedGateW, "shared.gate.w", "the shared expert", kProjWeight, kShared, kSharedGateIn)                         \
+  ROW(kSharedUpW, "shared.up.w", "the shared expert", kProjWeight, kShared, kSharedUpIn)                               \
+  ROW(kSharedDownW, "shared.down.w", "the shared expert", kProjWeight, kShared, kSharedDownIn)                         \
   ROW(kExpertsGateUpW, "experts.gate_up.w", "weights of experts", kExpertWeight, kExperts, kExpertsGateUpIn)           \
   ROW(kExpertsDownW, "experts.down.w", "weights of experts", kExpertWeight, kExperts, kExpertsDownIn)                  \
-  ROW(kQProjIn, "q_proj.in", "inputs of these projections", kLayerHidden, kAttention)                                  \
-  ROW(kKProjIn, "k_proj.in", "inputs of these projections", kLayerHidden, kOwnKeys)                                    \
-  ROW(kVProjIn, "v_proj.in", "inputs of these projections", kLayerHidden, kOwnKeys)                                    \
+  ROW(kQProjIn, "q_proj.in", "inputs of these projections", kLayerHidden, kQueryProj)                                  \
+  ROW(kKProjIn, "k_proj.in", "inputs of these projections", kLayerHidden, kKeyProj)                                    \
+  ROW(kVProjIn, "v_proj.in", "inputs of these projections", kLayerHidden, kKeyProj)                                    \
+  ROW(kQAProjIn, "q_a_proj.in", "inputs of these", kLayerHidden, kLatent)                                              \
+  ROW(kKvAProjIn, "kv_a_proj.in", "inputs of these", kLayerHidden, kLatent)                                            \
+  ROW(kQBProjIn, "q_b_proj.in", "inputs of these", kLayerHidden, kLatent)                                              \
+  ROW(kAttnGateProjIn, "attn_gate_proj.in", "inputs of these", kLayerHidden, kLatent)                                  \
+  ROW(kKvBProjIn, "kv_b_proj.in", "inputs of these", kLayerHidden, kLatent)                                            \
   ROW(kOProjIn, "o_proj.in", "inputs of these projections", kLayerHidden, kAttention)                                  \
   ROW(kGateProjIn, "gate_proj.in", "inputs of the feed-forward part", kLayerHidden, kGate)                             \
   ROW(kUpProjIn, "up_proj.in", "inputs of the feed-forward part", kLayerHidden, kFeedForward)                          \
@@ -78,6 +95,9 @@ enum class SiteOf {
   ROW(kMixer2OutProjIn, "mixer_2.out_proj.in", "inputs of these projections", kLayerHidden, kMambaPair)                \
   ROW(kGmuInProjIn, "gmu.in_proj.in", "inputs of these projections", kLayerHidden, kMemoryUnit)                        \
   ROW(kGmuOutProjIn, "gmu.out_proj.in", "inputs of these projections", kLayerHidden, kMemoryUnit)                      \
+  ROW(kSharedGateIn, "shared.gate.in", "inputs of the shared expert", kLayerHidden, kShared)                           \
+  ROW(kSharedUpIn, "shared.up.in", "inputs of the shared expert", kLayerHidden, kShared)                               \
+  ROW(kSharedDownIn, "shared.down.in", "inputs of the shared expert", kLayerHidden, kShared)                           \
   ROW(kExpertsGateUpIn, "experts.gate_up.in", "inputs of the first matrices", kLayerHidden, kExperts)                  \
   ROW(kExpertsDownIn, "experts.down.in", "inputs of the second matrices", kChosenHidden, kExperts)                     \
   ROW(kQNorm, "q_norm", "after the norms, before rotary positions", kNormedQueryKey, kAttention)                       \

@@ -14,15 +14,15 @@
 namespace tare {
 
 inline constexpr std::array kGoldenCheckpoints = {
-    "llama-mha",     "llama-gqa",     "llama-old-config", "diffllama-mha",
-    "diffllama-gqa", "qwen2",         "mistral",          "qwen3",
-    "olmo2",         "gemma3",        "qwen3-gate-head",  "qwen3-gate-element",
-    "diff-v1-mha",   "diff-v1-gqa",   "diff-v2-gqa",      "motif",
-    "motif-gda",     "phi4flash",     "phi4flash-biases", "phi4flash-bare",
-    "gpt-oss",       "gpt-oss-mxfp4", "smollm3",          "granite",
-    "phi3",          "olmo3",         "ministral",        "mixtral",
-    "qwen3-moe",     "mamba2",        "mamba2-groups",    "diffmamba2",
-    "diffmamba2-all"};
+    "llama-mha",      "llama-gqa",     "llama-old-config", "diffllama-mha",
+    "diffllama-gqa",  "qwen2",         "mistral",          "qwen3",
+    "olmo2",          "gemma3",        "qwen3-gate-head",  "qwen3-gate-element",
+    "diff-v1-mha",    "diff-v1-gqa",   "diff-v2-gqa",      "motif",
+    "motif-gda",      "phi4flash",     "phi4flash-biases", "phi4flash-bare",
+    "gpt-oss",        "gpt-oss-mxfp4", "smollm3",          "granite",
+    "phi3",           "olmo3",         "ministral",        "mixtral",
+    "qwen3-moe",      "mamba2",        "mamba2-groups",    "diffmamba2",
+    "diffmamba2-all", "motif3",        "motif3-nvfp4"};
 // Those with results under quantized attention logits.
 inline constexpr std::array kGoldenQuantized = {"llama-mha", "llama-gqa", "llama-old-config", "diffllama-mha",
                                                 "diffllama-gqa"};

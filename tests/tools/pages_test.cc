@@ -274,12 +274,13 @@ std::string PartsOf(const Family& family) {
   };
   add(has_vector("lambda") || has_linear([](const LinearPlace& place) { return place.weight == Site::kLambdaProjW; }),
       "differential");
-  add(has_vector("q_norm"), "norms of q and k");
+  add(has_linear([](const LinearPlace& place) { return place.weight == Site::kKvBProjW; }), "latents");
+  add(has_vector("k_norm"), "norms of q and k");
   add(has_vector("sinks"), "sinks");
   add(has_linear([](const LinearPlace& place) { return IsOfExperts(place.weight); }), "experts");
   add(has_linear([](const LinearPlace& place) { return place.weight == Site::kMambaInProjW; }), "Mamba");
   add(has_linear([](const LinearPlace& place) { return place.weight == Site::kGmuInProjW; }), "memory units");
-  add(has_linear([](const LinearPlace& place) { return !place.fused.empty(); }), "fused tensors");
+  add(has_linear([](const LinearPlace& place) { return !place.fused.empty() && !place.experts; }), "fused tensors");
   add(family.activation != "silu", Code(family.activation));
   return parts;
 }

@@ -39,7 +39,7 @@ class CompressedJob {
     CheckCompressed(plan_, config_);
     for (const auto& [name, matrix] : file_.matrices())
       RefuseBranch(matrix, Formatted("{}: '{}'", path_.string(), name), "compressed-tensors");
-    if (!StackedTensors(config_).empty())
+    if (!StackedTensors(config_).empty() || (config_.experts > 0 && !FusedTensors(config_).empty()))
       Fail(
           "{}: to compressed-tensors: got experts that are one tensor, expected a matrix for each; try convert --to "
           "gguf",

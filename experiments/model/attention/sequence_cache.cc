@@ -92,7 +92,7 @@ KeepRule InKeys(const ModelConfig& config, const CachePlan& plan) {
 
 CacheShape CacheShapeOf(const ModelConfig& config) {
   return {
-      .k_heads = config.kv_heads, .k_width = config.head_dim, .v_heads = config.kv_heads, .v_width = config.head_dim};
+      .k_heads = config.kv_heads, .k_width = config.head_dim, .v_heads = config.kv_heads, .v_width = config.ValueDim()};
 }
 
 std::vector<int64_t> HeaviestKeys(std::span<const float> mass, int64_t kept, int64_t first, int64_t newest) {

@@ -235,6 +235,11 @@ int ModelConfig::KeysLayer(int layer) const {
   return layer;
 }
 
+float ModelConfig::AttentionScale(int layer) const {
+  const float scale = attention_scale.value_or(1.0f / std::sqrt(static_cast<float>(head_dim)));
+  return Window(layer) > 0 ? scale : scale * full_scale;
+}
+
 std::string KindText(const ModelConfig& config, int layer) {
   constexpr const char* kNames[] = {"full", "shared", "mamba", "memory unit",
                                     "mamba pair"};  // in the order of LayerKind

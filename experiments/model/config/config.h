@@ -89,6 +89,9 @@ enum class LayerKind {
 // A sigmoid gate on attention's output: one value per head, or one per value.
 enum class OutputGate { kNone, kPerHead, kPerValue };
 
+// How a router scores experts: by logits, whose softmax gives the shares, or by their sigmoids.
+enum class RouterScores : uint8_t { kSoftmax, kSigmoid };
+
 struct Activation;  // experiments/model/activation.h
 
 struct ModelConfig {
@@ -124,11 +127,23 @@ struct ModelConfig {
   int chosen_experts = 0;                     // of them for each token
   std::vector<bool> dense;                    // per layer, whether it has no experts although others have; or empty
   int dense_ffn = 0;                          // I of these
-  bool gate_with_up = false;                  // whether an expert's gate and up are one matrix, their rows in turns
+  bool gate_with_up = false;                  // whether an expert's gate and up are one matrix
   bool shares_sum = true;                     // whether the shares of a token's experts sum to 1, or less
-  bool qk_norm = false;                       // norms of queries and keys, before rotary positions
+  // Experts with PolyNorm have limits of gate and up and of its bias, in magnitude, and a factor of its result.
+  float hidden_clamp = std::numeric_limits<float>::infinity(), bias_clamp = hidden_clamp, unit_scale = 1;
+  RouterScores router_scores = {};  // of sigmoids, a bias decides the choice alone, and shares sum to:
+  float route_scale = 1;
+  int shared_ffn = 0;    // I of an expert that every token passes; 0: none
+  bool qk_norm = false;  // norms of queries and keys, before rotary positions
   OutputGate gate = OutputGate::kNone;
   std::optional<float> attention_scale;  // of attention logits; empty: 1 / sqrt(head_dim)
+  float full_scale = 1;                  // of those again, in layers without a window
+  // Ranks of the latents that queries, and keys and values, are made of; 0: none. The rotated channels of keys, each
+  // head's last ones, are then made of the stream.
+  int q_rank = 0, kv_rank = 0;
+  int value_dim = 0;              // of a head's values; 0: head_dim
+  bool mixes_streams = false;     // whether layers mix residual streams before and after what they add (motif3.cc)
+  int streams = 1, sinkhorn = 0;  // n of these, and rounds of Sinkhorn
   float embedding_scale = 1;
   float residual_scale = 1;        // of what attention and feed-forward add to the stream
   float logit_divisor = 1;         // of vocabulary logits, before a cap
@@ -165,6 +180,9 @@ struct ModelConfig {
   int64_t Convolved(int64_t channels) const { return channels + (scan_heads > 0 ? 2 * ScanColumns() : 0); }  // W
   int64_t PairChannels() const { return scan_channels / 2; }                                                 // of each
 
+  int ValueDim() const { return value_dim > 0 ? value_dim : head_dim; }
+  int64_t StreamWidth() const { return int64_t{streams} * hidden; }  // of a token's state between layers
+  float AttentionScale(int layer) const;
   LayerKind Kind(int layer) const { return kinds.empty() ? LayerKind::kAttention : kinds[static_cast<size_t>(layer)]; }
   // The layer whose keys and values this layer reads; -1 if it has no attention.
   int KeysLayer(int layer) const;

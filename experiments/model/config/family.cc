@@ -17,12 +17,12 @@ int Maps(const ModelConfig& config) { return HeadTable(config).front().Maps(); }
 int64_t AttendedWidth(const ModelConfig& config) {
   int64_t slices = 0;
   for (const OutputHead& head : HeadTable(config)) slices += head.VSlices();
-  return slices * config.head_dim;
+  return slices * config.ValueDim();
 }
 
 int64_t GateWidth(const ModelConfig& config) {
   if (config.gate == OutputGate::kNone) return 0;
-  return config.gate == OutputGate::kPerHead ? 1 : config.head_dim;
+  return config.gate == OutputGate::kPerHead ? 1 : config.ValueDim();
 }
 
 bool ProjectsLambda(const ModelConfig& config) {
@@ -34,13 +34,17 @@ namespace {
 bool IsOf(SiteOf part, const ModelConfig& config, int layer) {
   const LayerKind kind = config.Kind(layer);
   if (part == SiteOf::kExperts) return config.Routes(layer);
+  if (part == SiteOf::kShared) return config.Routes(layer) && config.shared_ffn > 0;
   if (part == SiteOf::kFeedForward || part == SiteOf::kGate) return config.ffn > 0 && !config.Routes(layer);
   if (part == SiteOf::kMamba) return kind == LayerKind::kMamba;
   if (part == SiteOf::kMambaRank) return kind == LayerKind::kMamba && config.scan_rank > 0;
   if (part == SiteOf::kMambaPair) return kind == LayerKind::kMambaPair;
   if (part == SiteOf::kMemoryUnit) return kind == LayerKind::kMemoryUnit;
   if (part == SiteOf::kOwnKeys) return kind == LayerKind::kAttention;
-  const bool of_attention = part == SiteOf::kAttention || part == SiteOf::kLambda;
+  const bool latent = config.kv_rank > 0;
+  if (part == SiteOf::kKeyProj) return kind == LayerKind::kAttention && !latent;
+  if ((part == SiteOf::kQueryProj && latent) || (part == SiteOf::kLatent && !latent)) return false;
+  const bool of_attention = part == SiteOf::kAttention || part == SiteOf::kLambda || part == SiteOf::kQueryProj;
   return !of_attention || kind == LayerKind::kAttention || kind == LayerKind::kSharedAttention;
 }
 
@@ -59,7 +63,7 @@ int HeadsOf(Site site, const ModelConfig& config) {
   if (site == Site::kLambda && !ProjectsLambda(config)) return 0;
   if (site == Site::kExpertsDownIn) return config.chosen_experts;
   if (site == Site::kKNorm || site == Site::kK || site == Site::kV) return config.kv_heads;
-  if (site == Site::kDifference || site == Site::kLambda || site == Site::kHeadOut)
+  if (site == Site::kDifference || site == Site::kLambda || site == Site::kHeadOut || site == Site::kAttnGate)
     return static_cast<int>(HeadTable(config).size());
   return config.heads;
 }
@@ -106,6 +110,14 @@ std::string_view HeadTensor(const ModelConfig& config) {
 MatrixShape ShapeOf(Site weight, const ModelConfig& c) {
   if (weight == Site::kQProjW) return {c.heads * (c.head_dim + GateWidth(c)), c.hidden};
   if (weight == Site::kKProjW || weight == Site::kVProjW) return {int64_t{c.kv_heads} * c.head_dim, c.hidden};
+  const int64_t rotated = c.rotary.Channels(c.head_dim);
+  if (weight == Site::kQAProjW) return {c.q_rank, c.hidden};
+  if (weight == Site::kKvAProjW) return {c.kv_rank + rotated, c.hidden};
+  if (weight == Site::kQBProjW) return {int64_t{c.heads} * c.head_dim, c.q_rank};
+  if (weight == Site::kAttnGateProjW) return {AttendedWidth(c), c.q_rank};
+  if (weight == Site::kKvBProjW) return {c.kv_heads * (c.head_dim - rotated + c.ValueDim()), c.kv_rank};
+  if (weight == Site::kSharedGateW || weight == Site::kSharedUpW) return {c.shared_ffn, c.hidden};
+  if (weight == Site::kSharedDownW) return {c.hidden, c.shared_ffn};
   if (weight == Site::kOProjW) return {c.hidden, AttendedWidth(c)};
   if (weight == Site::kGateProjW || weight == Site::kUpProjW) return {c.DenseFfn(), c.hidden};
   if (weight == Site::kDownProjW) return {c.hidden, c.DenseFfn()};

@@ -35,7 +35,7 @@ struct LinearPlace {
   bool ModelConfig::* bias = nullptr;              // whether it has a bias; null: never
   std::string_view norm = {};  // the norm whose output it multiplies; empty: it multiplies something else
   // The stored tensor of which it is some rows, after those of the places before it; empty: it is a tensor of its own.
-  // Checkpoints show the rows as TENSOR (experiments/model/linear/weights.h).
+  // Checkpoints show the rows as TENSOR (experiments/model/linear/weights.h). Of experts: a tensor [experts, out, in].
   std::string_view fused = {};
   bool columns = false;  // whether it is some columns of that; the first of such places has the bias
   std::vector<LinearWeights> LayerWeights::* experts = nullptr;  // in the place of linear

@@ -244,6 +244,7 @@ void RotaryTable::Angles::Reserve(int64_t positions, float factor) {
 
 std::string WithoutRotary(const ModelConfig& config) {
   if (!config.rotates) return Formatted("a {} model, which has no rotary positions", config.family);
+  if (config.kv_rank > 0) return Formatted("a {} model, whose keys turn in their last channels", config.family);
   if (config.rotary.type == RotaryConfig::Type::kLongRope) return "longrope, whose keys turn by the text's length";
   return "";
 }

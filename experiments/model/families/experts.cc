@@ -14,19 +14,28 @@ namespace tare {
 namespace {
 
 // Chooses experts of one token: of logits [experts] their numbers and shares, largest first.
-void Choose(std::vector<float>& logits, const ModelConfig& c, int32_t* chosen, float* shares) {
+void Choose(std::vector<float>& logits, const std::vector<float>& bias, const ModelConfig& c, int32_t* chosen,
+            float* shares) {
+  const bool of_sigmoids = c.router_scores == RouterScores::kSigmoid;
+  if (of_sigmoids) Sigmoid(logits.data(), logits.size());
+  std::vector<float> ranked(logits);
+  AddTo(ranked.data(), bias.data(), bias.size());
+  if (!of_sigmoids) logits = ranked;
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto larger = [&](int32_t a, int32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; };
-  const int count = c.chosen_experts;
+  const auto larger = [&](int32_t a, int32_t b) { return ranked[a] != ranked[b] ? ranked[a] > ranked[b] : a < b; };
+  const auto count = static_cast<size_t>(c.chosen_experts);
   std::partial_sort(order.begin(), order.begin() + count, order.end(), larger);
-  for (int i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     chosen[i] = order[i];
     shares[i] = logits[order[i]];
   }
-  if (c.shares_sum) return Softmax(shares, static_cast<size_t>(count));
+  constexpr float kTiny = 1e-20f;  // of Motif-3's code
+  if (of_sigmoids)
+    return ScaleInto(shares, c.route_scale / (std::accumulate(shares, shares + count, 0.0f) + kTiny), count, shares);
+  if (c.shares_sum) return Softmax(shares, count);
   Softmax(logits.data(), logits.size());
-  for (int i = 0; i < count; ++i) shares[i] = logits[order[i]];
+  for (size_t i = 0; i < count; ++i) shares[i] = logits[order[i]];
 }
 
 void Route(const LayerCall& call, const RouterNames& names) {
@@ -40,10 +49,10 @@ void Route(const LayerCall& call, const RouterNames& names) {
   x.shares.resize(static_cast<size_t>(rows * k));
   ForRows(call, [&](int64_t row) {
     const float* const normed = call.a.normed.data() + row * E;
-    std::vector<float> logits(bias);
+    std::vector<float> logits(bias.size());
     for (size_t e = 0; e < logits.size(); ++e)
-      logits[e] += std::inner_product(normed, normed + E, weight.data() + static_cast<int64_t>(e) * E, 0.0f);
-    Choose(logits, c, x.chosen.data() + row * k, x.shares.data() + row * k);
+      logits[e] = std::inner_product(normed, normed + E, weight.data() + static_cast<int64_t>(e) * E, 0.0f);
+    Choose(logits, bias, c, x.chosen.data() + row * k, x.shares.data() + row * k);
   });
 }
 
@@ -75,8 +84,9 @@ std::vector<std::vector<int64_t>> PlacesOf(const std::vector<int32_t>& chosen, i
   return places;
 }
 
-// Computes delta from normed.
-void FeedExperts(const LayerCall& call, const RouterNames& router, ExpertUnit unit) {
+}  // namespace
+
+void FeedExperts(const LayerCall& call, const RouterNames& router, const ExpertUnit& unit) {
   if (!call.Runs()) return;
   const ModelConfig& c = call.config;
   const LayerWeights& w = call.weights;
@@ -96,13 +106,13 @@ void FeedExperts(const LayerCall& call, const RouterNames& router, ExpertUnit un
         [&](size_t i, float* row) { std::copy_n(call.a.normed.data() + at[i] / k * E, E, row); },
         [&](int64_t i) {
           float* const inner = x.inner.data() + at[static_cast<size_t>(i)] * I;
-          if (c.gate_with_up) return unit(x.made.data() + i * 2 * I, inner, static_cast<size_t>(I));
+          if (c.gate_with_up) return unit(e, x.made.data() + i * 2 * I, inner, static_cast<size_t>(I));
           std::copy_n(x.made.data() + i * I, I, inner);
           c.activation->Gate(inner, x.up.data() + i * I, static_cast<size_t>(I));
         });
   }
   ShowHeads(call, Site::kExpertsDownIn, x.inner.data(), k, I);
-  std::fill_n(call.a.delta.data(), rows * E, 0.0f);
+  if (c.shared_ffn == 0) std::fill_n(call.a.delta.data(), rows * E, 0.0f);
   for (size_t e = 0; e < places.size(); ++e) {
     const std::vector<int64_t>& at = places[e];
     if (at.empty()) continue;
@@ -119,9 +129,7 @@ void FeedExperts(const LayerCall& call, const RouterNames& router, ExpertUnit un
   }
 }
 
-}  // namespace
-
-void ClampedSwiGlu(const float* gate_up, float* inner, size_t width) {
+void ClampedSwiGlu(size_t, const float* gate_up, float* inner, size_t width) {
   constexpr float kLimit = 7.0f, kAlpha = 1.702f;
   for (size_t i = 0; i < width; ++i) {
     const float gate = std::min(gate_up[2 * i], kLimit), up = std::clamp(gate_up[2 * i + 1], -kLimit, kLimit);
@@ -129,7 +137,7 @@ void ClampedSwiGlu(const float* gate_up, float* inner, size_t width) {
   }
 }
 
-void ExpertsForward(const LayerCall& call, const RouterNames& router, ExpertUnit unit) {
+void ExpertsForward(const LayerCall& call, const RouterNames& router, const ExpertUnit& unit) {
   if (!call.config.Routes(call.layer)) return LlamaForward(call);
   AddAttention(call);
   NormRows(call, call.weights.vectors.at(kPostAttentionNorm));

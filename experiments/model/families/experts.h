@@ -5,11 +5,13 @@
 //
 //   delta = sum over e in T of s_e (W_down,e unit(W_gate_up,e x + b) + b_down,e),   s = softmax of r over T
 //
-// or over all experts, where ModelConfig::shares_sum is false; gate and up are one matrix (gate_with_up) or two. Of
+// or over all experts, where ModelConfig::shares_sum is false; gate and up are one matrix (gate_with_up) or two. With
+// RouterScores::kSigmoid the choice is of sigmoid(W_r x) + b_r, and s = route_scale sigmoid(W_r x) over their sum. Of
 // equal logits the smaller number is chosen. Experts run one after another, each with all rows that reach it, and only
 // where one does: weights that are kept as codes, or that a plan rounds, need the memory of one expert.
 #pragma once
 
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -17,8 +19,8 @@
 
 namespace tare {
 
-// inner [width] of gate and up in turns [2 width].
-using ExpertUnit = void (*)(const float* gate_up, float* inner, size_t width);
+// inner [width] of an expert's gate and up [2 width].
+using ExpertUnit = std::function<void(size_t expert, const float* gate_up, float* inner, size_t width)>;
 
 struct RouterNames {
   std::string_view weight, bias;  // of LayerWeights::vectors: [experts, E] and [experts]; no bias if empty
@@ -26,10 +28,12 @@ struct RouterNames {
 
 // A layer's pass: x += W_o attention(norm(x)), as llama's;  x += experts(norm(x)), or llama's feed-forward in a layer
 // without experts. unit: null where gate and up are two matrices, for f(gate) up.
-void ExpertsForward(const LayerCall& call, const RouterNames& router, ExpertUnit unit = nullptr);
+void ExpertsForward(const LayerCall& call, const RouterNames& router, const ExpertUnit& unit = nullptr);
+// delta = experts(normed), added to what a shared expert left there, where the layer has one.
+void FeedExperts(const LayerCall& call, const RouterNames& router, const ExpertUnit& unit);
 
 // gpt-oss: gate and up are neighbours, g = min(gate, 7), u = up within 7 of 0:  (u + 1) g sigmoid(1.702 g).
-void ClampedSwiGlu(const float* gate_up, float* inner, size_t width);
+void ClampedSwiGlu(size_t expert, const float* gate_up, float* inner, size_t width);
 
 struct ExpertCounts {
   int experts, chosen;  // where config.json does not say it

@@ -21,6 +21,10 @@ constexpr auto kMotifVectors = Joined(kLlamaVectors, kLambdaVectors, kHeadNormVe
 int NoiseHeads(const ModelConfig& c) { return c.noise_heads > 0 ? c.noise_heads : c.heads / 2; }
 
 void ReadMotifConfig(const ConfigKeys& keys, ModelConfig& c) {
+  if (keys.Has("attention_cls") && keys.Text("attention_cls") == "gdla") {
+    c.family = kMotif3.name;
+    return kMotif3.read(keys, c);
+  }
   ReadDecoderConfig(keys, c);
   c.attention_bias = c.mlp_bias = keys.Flag("use_bias", false);
   if (keys.Flag("qkv_bias", c.attention_bias) != c.attention_bias)

@@ -11,11 +11,11 @@ namespace {
 
 std::vector<const Family*>& Table() {
   static std::vector<const Family*> table{
-      &kLlama,        &kDiffLlama,      &kQwen2,    &kQwen3,       &kMistral,  &kMinistral,
-      &kOlmo2,        &kOlmo3,          &kGemma3,   &kSmolLm3,     &kGranite,  &kPhi3,
-      &kDiffV1,       &kDiffV2,         &kMotif,    &kPhi4Flash,   &kMamba2,   &kDiffMamba2,
-      &kGptOss,       &kMixtral,        &kQwen3Moe, &kTransformer, &kClipText, &kClipVision,
-      &kDiffClipText, &kDiffClipVision, &kVit,      &kParallelVit, &kDiffVit,  &kDiffParallelVit};
+      &kLlama,       &kDiffLlama,   &kQwen2,          &kQwen3,      &kMistral,      &kMinistral,      &kOlmo2,
+      &kOlmo3,       &kGemma3,      &kSmolLm3,        &kGranite,    &kPhi3,         &kDiffV1,         &kDiffV2,
+      &kMotif,       &kMotif3,      &kPhi4Flash,      &kMamba2,     &kDiffMamba2,   &kGptOss,         &kMixtral,
+      &kQwen3Moe,    &kTransformer, &kClipText,       &kClipVision, &kDiffClipText, &kDiffClipVision, &kVit,
+      &kParallelVit, &kDiffVit,     &kDiffParallelVit};
   return table;
 }
 

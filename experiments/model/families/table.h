@@ -29,6 +29,8 @@ extern const Family kDiffV1, kDiffV2;
 
 // MotifForCausalLM (Motif-2.6B, Motif-2-12.7B), with differential attention or its grouped form.
 extern const Family kMotif;
+// Motif-3: that class with attention_cls gdla.
+extern const Family kMotif3;
 
 // Phi-4-mini-flash-reasoning (SambaY): Mamba, differential attention, shared keys and values, gated memory units.
 extern const Family kPhi4Flash;

@@ -60,6 +60,7 @@ bool IsBeside(std::string_view name, const TensorView* tensor, const ModelConfig
   if (tensor != nullptr && tensor->elements() == 0) return true;
   if (std::ranges::any_of(kBuffers, [&](std::string_view end) { return name.ends_with(end); })) return true;
   const TensorNames& names = FamilyOf(config).names;
+  if (name.starts_with("model.mtp_layers.")) return true;  // Motif-3's
   if (name.starts_with(names.layer)) {
     const std::string_view rest = name.substr(names.layer.size());
     const std::optional<int> layer = ParseNumber<int>(FirstPart(rest));
@@ -111,18 +112,19 @@ std::vector<FusedTensor> FusedTensors(const ModelConfig& config) {
   if (std::ranges::all_of(family.linear, [](const LinearPlace& place) { return place.fused.empty(); })) return all;
   for (int layer = 0; layer < config.layers; ++layer) {
     const auto first = std::ssize(all);
-    for (const LinearPlace& place : LinearOf(family, config, layer)) {
+    for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
+      const LinearPlace& place = *linear.place;
       if (place.fused.empty()) continue;
       const MatrixShape shape = ShapeOf(place.weight, config);
       for (const char* part : {".weight", ".bias"}) {
         const bool bias = part[1] == 'b';
-        if (bias && place.columns && place.bias == nullptr) continue;
-        const std::string name = LayerTensor(config, layer, place.fused) + part;
+        if (bias && (place.columns || linear.expert) && place.bias == nullptr) continue;
+        const std::string name = LayerTensor(config, layer, place.fused) + (linear.expert ? "" : part);
         auto found = std::find_if(all.begin() + first, all.end(), [&](const FusedTensor& t) { return t.name == name; });
         if (found == all.end()) found = all.insert(all.end(), {.name = name, .parts = {}});
         const bool columns = place.columns && !bias;
         if (columns) found->rows_of_columns = shape.out;
-        found->parts.push_back({LayerTensor(config, layer, place.tensor) + part, columns ? shape.in : shape.out});
+        found->parts.push_back({linear.Tensor(config) + part, columns ? shape.in : shape.out});
       }
     }
   }

@@ -121,6 +121,9 @@ Site InputOf(const LinearPlace& place) {
   const Site input = place.Input();
   if (input == Site::kKProjIn || input == Site::kVProjIn || input == Site::kLambdaProjIn) return Site::kQProjIn;
   if (input == Site::kUpProjIn) return Site::kGateProjIn;
+  if (input == Site::kKvAProjIn) return Site::kQAProjIn;
+  if (input == Site::kAttnGateProjIn) return Site::kQBProjIn;
+  if (input == Site::kSharedUpIn) return Site::kSharedGateIn;
   return input == Site::kMixer2InProjIn ? Site::kMixer1InProjIn : input;
 }
 

@@ -32,8 +32,9 @@ struct SecondMoments {
 // of a pair read one.
 inline constexpr std::array kCalibratedInputs{
     Site::kMambaInProjIn,   Site::kMambaXProjIn,    Site::kMambaDtProjIn, Site::kMambaOutProjIn,  Site::kMixer1InProjIn,
-    Site::kMixer1OutProjIn, Site::kMixer2OutProjIn, Site::kGmuInProjIn,   Site::kGmuOutProjIn,    Site::kQProjIn,
-    Site::kOProjIn,         Site::kGateProjIn,      Site::kDownProjIn,    Site::kExpertsGateUpIn, Site::kExpertsDownIn};
+    Site::kMixer1OutProjIn, Site::kMixer2OutProjIn, Site::kGmuInProjIn,   Site::kGmuOutProjIn,    Site::kQAProjIn,
+    Site::kQBProjIn,        Site::kKvBProjIn,       Site::kQProjIn,       Site::kOProjIn,         Site::kGateProjIn,
+    Site::kDownProjIn,      Site::kSharedGateIn,    Site::kSharedDownIn,  Site::kExpertsGateUpIn, Site::kExpertsDownIn};
 
 // One batch's inputs of a linear layer, by channel.
 struct CaughtInputs {

@@ -279,7 +279,7 @@ class ModelSweep {
     const SharedLayers shared(runs, model_.config().layers);
     for (size_t run = 0; run < left.size(); ++run) {
       // Half of the memory each: an attribution has two plans that others go on from.
-      const double streams = KeptStreams::kMost / 2 / (TokensOf(*left[run].back()) * model_.config().hidden);
+      const double streams = KeptStreams::kMost / 2 / (TokensOf(*left[run].back()) * model_.config().StreamWidth());
       kept_.Begin(shared.Of(run, static_cast<int64_t>(streams)));
       const int64_t after = std::ssize(left) - static_cast<int64_t>(run) - 1;
       RunOne(left[run], starting(CellText(left[run].front()->key), after + runs_later_));

@@ -40,18 +40,21 @@ TEST(Site, NamesOfTheForwardPassArePresent) {
 }
 
 TEST(Site, GroupsAreTheProjections) {
+  EXPECT_THAT(Names(ExpandSites("weights")),
+              testing::ElementsAre("q_proj.w", "k_proj.w", "v_proj.w", "q_a_proj.w", "kv_a_proj.w", "q_b_proj.w",
+                                   "attn_gate_proj.w", "kv_b_proj.w", "o_proj.w", "gate_proj.w", "up_proj.w",
+                                   "down_proj.w", "mamba.in_proj.w", "mamba.x_proj.w", "mamba.dt_proj.w",
+                                   "mamba.out_proj.w", "mixer_1.in_proj.w", "mixer_1.out_proj.w", "mixer_2.in_proj.w",
+                                   "mixer_2.out_proj.w", "gmu.in_proj.w", "gmu.out_proj.w", "shared.gate.w",
+                                   "shared.up.w", "shared.down.w", "experts.gate_up.w", "experts.down.w"));
   EXPECT_THAT(
-      Names(ExpandSites("weights")),
-      testing::ElementsAre("q_proj.w", "k_proj.w", "v_proj.w", "o_proj.w", "gate_proj.w", "up_proj.w", "down_proj.w",
-                           "mamba.in_proj.w", "mamba.x_proj.w", "mamba.dt_proj.w", "mamba.out_proj.w",
-                           "mixer_1.in_proj.w", "mixer_1.out_proj.w", "mixer_2.in_proj.w", "mixer_2.out_proj.w",
-                           "gmu.in_proj.w", "gmu.out_proj.w", "experts.gate_up.w", "experts.down.w"));
-  EXPECT_THAT(Names(ExpandSites("linear_in")),
-              testing::ElementsAre("q_proj.in", "k_proj.in", "v_proj.in", "o_proj.in", "gate_proj.in", "up_proj.in",
-                                   "down_proj.in", "mamba.in_proj.in", "mamba.x_proj.in", "mamba.dt_proj.in",
-                                   "mamba.out_proj.in", "mixer_1.in_proj.in", "mixer_1.out_proj.in",
-                                   "mixer_2.in_proj.in", "mixer_2.out_proj.in", "gmu.in_proj.in", "gmu.out_proj.in",
-                                   "experts.gate_up.in", "experts.down.in"));
+      Names(ExpandSites("linear_in")),
+      testing::ElementsAre("q_proj.in", "k_proj.in", "v_proj.in", "q_a_proj.in", "kv_a_proj.in", "q_b_proj.in",
+                           "attn_gate_proj.in", "kv_b_proj.in", "o_proj.in", "gate_proj.in", "up_proj.in",
+                           "down_proj.in", "mamba.in_proj.in", "mamba.x_proj.in", "mamba.dt_proj.in",
+                           "mamba.out_proj.in", "mixer_1.in_proj.in", "mixer_1.out_proj.in", "mixer_2.in_proj.in",
+                           "mixer_2.out_proj.in", "gmu.in_proj.in", "gmu.out_proj.in", "shared.gate.in", "shared.up.in",
+                           "shared.down.in", "experts.gate_up.in", "experts.down.in"));
 }
 
 TEST(Site, NamesOfAMambaCoverBothOfAPair) {

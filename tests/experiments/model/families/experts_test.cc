@@ -50,7 +50,7 @@ namespace {
 TEST(ExpertLayers, TheUnitIsClamped) {
   const float gate_up[] = {0.5f, 2, 9, 9, -20, -9, 7.5f, -0.5f};
   float inner[4];
-  ClampedSwiGlu(gate_up, inner, 4);
+  ClampedSwiGlu(0, gate_up, inner, 4);
   for (int i = 0; i < 4; ++i) {
     const double g = std::min(double{gate_up[2 * i]}, 7.0), u = std::clamp(double{gate_up[2 * i + 1]}, -7.0, 7.0);
     const double want = (u + 1) * g / (1 + std::exp(-1.702 * g));
