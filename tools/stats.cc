@@ -39,7 +39,7 @@ MarkedItems LoadInput(Model& model, const StatsArguments& options) {
 
 // A model's figures of the table and their sources; with --out from every site's statistics, which it writes.
 Json Measure(const std::string& folder, const StatsArguments& options, ProgressLine& line) {
-  Model model(folder, options.machine.Apply());
+  Model model(folder, WeightReading::kWhole, options.machine.Apply(), {}, options.statistics.layers);
   const auto [input, sequences, spans] = LoadInput(model, options);
   StatisticsOptions statistics = options.statistics;
   statistics.spans = spans;
@@ -210,6 +210,8 @@ void AddStats(CLI::App& app) {
   Group(command, "What to measure");
   Add(command, "--input FILE", options.input,
       "text; token IDs; for a vision tower images [N,3,S,S]; or items (.jsonl), whose answers are marked");
+  AddWhole(command, "--layers N", s.layers, "the first N layers alone; others are neither read nor run; 0: all", 0,
+           1 << 16);
   AddWhole(command, "--skip-first N", s.skip_first,
            "measure also without the first N positions, such as <s>; 0: only all", 0, kMostSkipped);
   AddJson(command, options.json);

@@ -106,6 +106,7 @@ void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const Site
     ParseCalibratedFormats(options.calibrate);
     set.job[kCalibrateKey] = options.calibrate;
   }
+  if (options.layers > 0) set.job["layers"] = std::to_string(options.layers);
   if (!options.spans.sha256.empty()) set.job["spans_sha256"] = options.spans.sha256;
   set.skip_first = options.skip_first;
   set.formats = NamesOf(ParseMeasuredFormats(options.formats));

@@ -178,6 +178,7 @@ struct StatisticsOptions {
   std::string calibrate;       // ParseCalibratedFormats
   MarkedSpans spans;           // of the sequences, or empty
   int64_t skip_first = kSkipFirst;
+  int layers = 0;  // the model's first ones, alone; 0: all
   Shard shard;
   bool fresh = false;       // starts over where FILE.part or FILE is of this job
   Asked asked = {};         // for the next run, kept in FILE.part
