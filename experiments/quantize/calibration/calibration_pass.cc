@@ -302,7 +302,7 @@ std::vector<int64_t> CalibrationPass::Advance(int layer) {
     Done();
     for (const int32_t expert : model_.ChosenExperts()) ++tokens[static_cast<size_t>(expert)];
   }
-  return tokens;
+  return model_.config().Routes(layer) ? tokens : std::vector<int64_t>();
 }
 
 }  // namespace tare
