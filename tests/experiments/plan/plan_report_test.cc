@@ -80,7 +80,7 @@ TEST(PlanReport, WithoutAModelOnlyPlansThatSelectNothing) {
   const Plan plan = Plan::Parse("int8");
   const Json json = PlanJson(plan, AnyModel(plan), "any");
   EXPECT_TRUE(json["executed"].is_null());
-  EXPECT_EQ(json["sites"].size(), 38u);  // 17 weights, their inputs, q, k, v and probs
+  EXPECT_EQ(json["sites"].size(), 54u);  // 17 weights, their inputs, q, k, v and probs
   EXPECT_THAT(Call([] { AnyModel(Plan::Parse("q=int8/token,q[l3]=f32")); }),
               ThrowsMessage<Error>(StartsWith("plan rule 'q[l3]=f32': got layers, heads or maps and no model")));
 }
