@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches of endings and their scores; the choice of an answer, figures and readers of both tasks; scored endings, the
-// task of items, accuracies, log-likelihoods, and the TaskKinds.
+// Batches and scores of endings; chosen answers, figures, readers; the item task, accuracies, likelihoods, TaskKinds.
 #include "experiments/tasks/choice.h"
 
 #include <algorithm>
@@ -69,8 +68,7 @@ class Batch {
     }
   }
 
-  // All of it, the last token too, though it predicts nothing that is scored: a scale that spans rows sees the whole
-  // sequence. (lm-evaluation-harness leaves the last token away; without such a scale that is the same.)
+  // With the last token, which predicts nothing scored (lm-evaluation-harness drops it), for scales that span rows.
   void AddWhole(size_t item, size_t e, const EncodedChoice::Ending& ending) {
     const std::vector<int32_t> whole = Front(ending, ending.tokens.size());
     const int64_t first = tokens.Add(static_cast<int64_t>(item), whole);

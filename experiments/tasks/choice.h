@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks that score endings, by their log-likelihoods after their contexts, as lm-evaluation-harness's loglikelihood
-// requests have them; and answers that the model generates (generated.cc).
+// Tasks that score endings by log-likelihood, like lm-evaluation-harness's, or generated answers (generated.cc).
 #pragma once
 
 #include <vector>
@@ -14,9 +13,8 @@
 
 namespace tare {
 
-// Endings of an item share the computation of their context (as branches of one sequence) if that changes no result:
-// not with a scale that spans rows, and not if an ending changes how the context is tokenized. With a key/value cache,
-// each ending has a fork of its context's cache.
+// An item's endings share their context (as branches of one sequence) if that changes no result: not with a scale that
+// spans rows, nor if an ending changes the context's tokens. With a cache, each ending forks its context's.
 enum class ContextSharing { kAllowed, kForbidden };
 
 struct ScoredEnding {
@@ -38,34 +36,28 @@ EndingScores ScoreEndings(Model& model, SiteVisitors visitors, ContextSharing sh
 RunTask TaskOfItems(std::vector<ChoiceItem> items, const Model& of,
                     TaskResult (*result)(const std::vector<ChoiceItem>& items, const EndingScores& scores));
 
-// Multiple choice, scored as lm-evaluation-harness scores HellaSwag: the ending with the largest sum of
-// log-probabilities is the model's answer (acc), or with the largest sum divided by the ending's characters (acc_norm).
-// The standard error of an accuracy is s / sqrt(n), s the sample standard deviation of the 0/1 outcomes.
+// Multiple choice like lm-evaluation-harness's HellaSwag: the answer has the largest sum of log-probabilities (acc), or
+// that divided by its characters (acc_norm). An accuracy's error is s / sqrt(n), s the outcomes' sample deviation.
 extern const TaskKind kChoiceTask;  // choice=ITEMS.jsonl
 
-// n, acc, acc_norm, their standard errors (as the harness has them, of independent items) and outcomes; where items
-// share samples (BySample) how many of each are right (sample_right, sample_right_norm) and there
-// (sample_items). One record each: "line", "label", "answer" and "answer_norm" (the best ending, the first of equals),
-// "log_likelihoods" (nats) and "characters" by ending, its line's keys, if any, as "item".
+// n, acc, acc_norm, their errors (the harness's, of independent items), outcomes; where items share samples (BySample)
+// those right (sample_right, sample_right_norm) of sample_items. A record each: "line", "label", "answer",
+// "answer_norm" (best ending, ties first), "log_likelihoods" (nats) and "characters" by ending, line's keys as "item".
 TaskResult Accuracies(const std::vector<ChoiceItem>& items, const EndingScores& scores);
-// The accuracy that figures and findings report of such items ("reported" in the task's result): acc_norm where endings
-// after one context are of several words, as lm-evaluation-harness reports it of HellaSwag, ARC, OpenBookQA and PIQA;
-// of letters, numbers, single words and contexts that differ, acc.
+// The accuracy to report ("reported" in the result): acc_norm if endings after one context have several words, as
+// lm-evaluation-harness for HellaSwag, ARC, OpenBookQA and PIQA; for letters, numbers, words or other contexts acc.
 const char* ReportedAccuracy(const std::vector<ChoiceItem>& items);
 
-// Log-likelihoods of given continuations (ParseContinuation), scored as lm-evaluation-harness scores LAMBADA: acc is
-// the share of continuations that greedy decoding would produce, perplexity exp of the mean of minus their
-// log-likelihoods, each the sum over the continuation's tokens.
+// Log-likelihoods of continuations (ParseContinuation), scored like lm-evaluation-harness's LAMBADA: acc is the share
+// that greedy decoding would produce, perplexity exp of the mean of minus their sums over tokens.
 extern const TaskKind kLogLikelihoodTask;  // loglikelihood=CONTINUATIONS.jsonl
 
-// The figures of all continuations: n, acc, its standard error and outcomes, perplexity, and minus each log-likelihood
-// (item_losses; item_counts are ones); samples as in Accuracies. One record each: "line", "log_likelihood", "greedy",
-// its line's keys as "item".
+// All continuations' n, acc, its error and outcomes, perplexity, and minus each log-likelihood (item_losses;
+// item_counts: ones); samples as in Accuracies. A record each: "line", "log_likelihood", "greedy", its keys as "item".
 TaskResult LogLikelihoods(const std::vector<ChoiceItem>& items, const EndingScores& scores);
 
-// Answers that the model generates after prompts, scored against their targets (items/lines.h). The figure that
-// counts is acc, the share of answers that are right by what their items declare; exact, contains, recall, f1 and
-// number stand beside it. Errors are over items, or over samples where items share them (BySample).
+// Generated answers, scored against targets (items/lines.h). The figure that counts is acc, the share right by the
+// items' own rule; exact, contains, recall, f1 and number are also given. Errors are over items, or samples (BySample).
 //
 // Each prompt, after `<s>`, is continued as `tare generate` continues it, one after another: over the cache that is
 // asked for, else one in f32. A plan that cannot decode (attn_logits, probs, difference; scales that span tokens;
@@ -87,10 +79,9 @@ struct Answer {
   Sampling sampling;
 };
 
-// Figures of all answers: n; of acc, exact, contains and number the share, its standard error and outcomes; of recall
-// and f1 the mean, its standard error and the sums per sample (f1_sums, recall_sums of mean_counts items); how many
-// were cut, and answer_tokens of all. A record each: "line", "answer", "tokens", "end" (stop, end_of_text, tokens),
-// "right", the scores, "seed" if drawn, and its line's keys as "item".
+// All answers' n; share, error and outcomes of acc, exact, contains, number; mean, error and sums per sample of recall
+// and f1 (f1_sums, recall_sums of mean_counts items); number cut; answer_tokens. A record each: "line", "answer",
+// "tokens", "end" (stop, end_of_text, tokens), "right", scores, "seed" if drawn, its line's keys as "item".
 TaskResult ScoreAnswers(const std::vector<PromptItem>& items, const std::vector<Answer>& answers);
 
 // The figures of several runs' scores [runs][documents] by one metric: n and score with its standard error. Where every

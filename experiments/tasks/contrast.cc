@@ -82,8 +82,7 @@ std::vector<int64_t> BestRanks(const Embeddings& a, const Embeddings& b, const s
   return ranks;
 }
 
-// Prompts of one image are not independent of each other: image_right and image_right5, how many of each image's
-// prompts find it, and image_prompts, how many it has (only images with prompts).
+// Prompts of an image are not independent: image_right, image_right5 (those that find it), image_prompts (all, if any).
 void AddByImage(const std::vector<int64_t>& ranks, const std::vector<int64_t>& labels,
                 const std::vector<std::vector<int64_t>>& of_image, Json& figures) {
   std::vector<int64_t> first(of_image.size()), fifth(of_image.size()), prompts, right, right5;

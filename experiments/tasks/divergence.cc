@@ -29,8 +29,7 @@ double SameTop(const TokenDivergence& t) { return t.same_top ? 1.0 : 0.0; }
 double LogRatio(const TokenDivergence& t) { return t.loss - t.reference_loss; }
 double DeltaP(const TokenDivergence& t) { return std::exp(-t.loss) - std::exp(-t.reference_loss); }
 
-// Rows of the reference's logits that are held at a time: 256 x 128k x 4 bytes = 128 MB. As many as the model computes
-// at a time, so that losses are those of perplexity to the bit.
+// Rows of reference logits held: 256 x 128k x 4 = 128 MB; as many as the model computes, so that bits are perplexity's.
 constexpr size_t kHeldRows = 256;
 // Values of logits or hidden states that are kept: 256 MiB, 32,768 tokens at a width of 2,048.
 constexpr int64_t kMostKept = int64_t{1} << 26;
@@ -64,8 +63,7 @@ TokenDivergence CompareTokens(std::span<const float> logits, std::span<float> of
   return token;
 }
 
-// The reference's logits of the tokens that the model has run, from what was kept or from a run of the same batch; if
-// that went through caches, through its own f32 caches.
+// The reference's logits for the model's tokens, kept or from the same batch, with caches through its own in f32.
 class ReferencePass {
  public:
   ReferencePass(Model& model, Model& reference, size_t tokens, ReferenceStates* states)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs tasks on a model under a plan, as `tare eval` shows them: JSON (tare.eval/1), a line per task for people, and
-// the records of items; and accuracies grouped by keys of items (groups.cc).
+// Runs tasks on a model under a plan for `tare eval`: JSON (tare.eval/1), lines, item records, grouped accuracies.
 #pragma once
 
 #include <optional>
@@ -13,9 +12,8 @@
 
 namespace tare {
 
-// Accuracies grouped by keys of the items: needles found by depth and length, labels by the number of
-// examples. Each has a 95 % interval (experiments/significance/inference.h): Wilson's, and where items share samples
-// (BySample) the one over those.
+// Accuracies by keys of items: needles by depth and length, labels by examples. Each has a 95 % interval
+// (significance/inference.h): Wilson's, over samples where items share some (BySample).
 //
 // Also their spread over the values of one key, such as the order of examples: best, worst, sample standard deviation.
 // Accuracies of equally good orders differ by chance too. If all orders have the same items, matched by the key
@@ -24,8 +22,7 @@ namespace tare {
 //
 //   Q = k (k - 1) sum_j (G_j - N / k)^2 / sum_i L_i (k - L_i)
 //
-// is approximately chi-squared with k - 1 degrees of freedom. Samples with the same outcome in every order do not
-// count; with fewer than 24 other outcomes (his rule) there is no p.
+// is about chi-squared with k - 1 degrees. Samples alike in every order do not count; below 24 others (his rule), no p.
 struct Breakdown {
   std::vector<std::string> by;  // keys
   std::string over;             // the key of spreads, or empty
@@ -38,10 +35,9 @@ struct Breakdown {
 void RequireKeys(const std::string& where, const Json& keys, const Breakdown& breakdown);
 bool HasItems(const TaskKind& kind);
 
-// "by": for each group, sorted by its keys' values, {"depth", "length", "n", "acc", "acc_low", "acc_high", ...,
-// "samples"}; with an `over`, "spread": {"shots", "seeds" (number of values), "n" (items of each), "acc_best",
-// "acc_worst", "acc_sd", "acc_p" (null if there is none), ...}. Throws Error if an item lacks a key, and for a task
-// without records.
+// "by": per group, sorted by keys' values, {"depth", "length", "n", "acc", "acc_low", "acc_high", ..., "samples"}; with
+// an `over`, "spread": {"shots", "seeds" (its number of values), "n" (items of each), "acc_best", "acc_worst",
+// "acc_sd", "acc_p" (or null), ...}. Throws Error if an item lacks a key, and for a task without records.
 Json BreakDown(const std::string& task, const TaskResult& result, const TaskKind& kind, const Breakdown& breakdown);
 
 // For people: the kind's first accuracy, with the last key's values side by side.
@@ -57,8 +53,7 @@ class Evaluation {
   // The JSON says how every kind of task uses the windows, because figures depend on them.
   Evaluation(Model& model, PlanRun& run, const WindowOptions& windows, TaskKinds kinds = AllTasks());
 
-  // Also groups the accuracies of each later task by these keys of its items, in JSON, in the table below its line, and
-  // in csv().
+  // Also groups later tasks' accuracies by these keys of items, in JSON, in the table below the line, and in csv().
   void BreakDownBy(Breakdown breakdown) { breakdown_ = std::move(breakdown); }
 
   // Returns a line for each figure, the last "choice:needles-4             acc 0.2500 +/- 0.0693   40 items", and below

@@ -36,15 +36,13 @@ struct TokenLoss {
   size_t window = 0;    // which one scored it
   int64_t rank = 0;     // of the token by its probability (RankOf)
 };
-// Losses of the scored tokens, in the order of the text.
-// cache: tokens pass through one, as decoding would see the text; nothing: through ordinary forward passes.
+// Losses of the scored tokens, in order. cache: tokens pass through one, as in decoding; nothing: ordinary passes.
 std::vector<TokenLoss> MeasureLosses(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                                      const std::optional<CachePlan>& cache, const Progress& progress);
 
-// The figures of these losses: nll (the mean, nats per token), nll_stderr (its error over windows, mean_error.h; null
-// of too few), perplexity = exp(nll), tokens (scored), windows (that scored some), and for each window the sum of its
-// losses (window_losses) and their number (window_tokens), by which two runs over the same windows can be paired. Also
-// by how many tokens a token was predicted from (by_position, experiments/significance/mean_error.h): {"first",
+// Figures of these losses: nll (mean nats per token), nll_stderr (over windows, mean_error.h; null for few), perplexity
+// = exp(nll), tokens (scored), windows (that scored some), and each window's losses (window_losses) and count
+// (window_tokens), which pair runs. Also by context (by_position, experiments/significance/mean_error.h): {"first",
 // "last", "tokens", "nll", "nll_stderr"}. Nothing if the perplexity is not finite.
 std::optional<Json> PerplexityFigures(const std::vector<TokenLoss>& tokens);
 // "window", "stride", "bos", "cut_to_positions", a tool's "convention" and which part (AddTaken), which the task adds.
@@ -54,9 +52,8 @@ Json CutFigures(const WindowCut& cut);
 TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                              const std::optional<CachePlan>& cache, const Progress& progress);
 
-// Perplexity of the tokens that need a long context (LongPPL: Fang et al. 2024, arXiv 2410.23771, equations 2 to 5, and
-// the authors' code for pieces). In a window of m positions, with a short context of K and pieces of K/4 tokens, token
-// i >= K is a key token if
+// Perplexity of tokens that need a long context (LongPPL: Fang et al. 2024, arXiv 2410.23771, equations 2 to 5, pieces
+// by the authors' code). In a window of m positions, with a short context K and pieces of K/4, token i >= K is key if
 //
 //   LSD = ln p(i | all before it in the window) - ln p(i | K to K + K/4 - 1 before it) > 2, and
 //   LCL = ln p(i | all before it in the window) > -2
@@ -76,16 +73,14 @@ std::vector<ScoredSequence> ShortPieces(const ScoredSequence& window, int64_t sh
 std::vector<bool> KeyTokens(Model& evaluator, const std::vector<ScoredSequence>& windows, int64_t short_context,
                             const Progress& progress);
 
-// How far a plan, or a quantized checkpoint, moves a model's predictions on a text: Kullback-Leibler divergence from
-// the reference, both run side by side over the windows of perplexity. It needs far fewer tokens than perplexity to
-// detect a small change, because difficulty shared by both cancels. The figures have the definitions of llama.cpp's
-// perplexity tool (`--kl-divergence`), which scores the second half of each window; Tare scores what perplexity scores.
-// Errors are over windows (mean_error.h), because the tokens of a window are not independent; llama.cpp's are over
-// tokens.
+// How far a plan, or a quantized checkpoint, moves predictions on a text: Kullback-Leibler divergence from the
+// reference, side by side over perplexity's windows. It needs far fewer tokens than perplexity to detect a small
+// change, because difficulty shared by both cancels. Definitions are llama.cpp's (`llama-perplexity --kl-divergence`),
+// which scores each window's second half; Tare scores what perplexity scores. Errors are over windows (mean_error.h),
+// as their tokens are not independent; llama.cpp's are over tokens.
 //
-// The reference is TaskOptions::reference as stored; if that is empty, the model under test without a plan. A task that
-// runs under many plans runs the reference once, and keeps its logits, or else its final hidden states, while they take
-// at most 256 MiB.
+// The reference is TaskOptions::reference as stored, else the model without a plan. For many plans it runs once; its
+// logits, or else final hidden states, are kept up to 256 MiB.
 
 // For one predicted token, with p the reference's distribution and q that of the model under test.
 struct TokenDivergence {
@@ -119,8 +114,7 @@ double Quantile(std::span<const double> sorted, double share);
 
 extern const TaskKind kDivergenceTask;  // divergence=TEXT
 
-// What the reference made of all scored tokens, from one run over the sequences to the next: logits [tokens, V], or
-// final hidden states [tokens, E], which take less memory.
+// The reference's results for all scored tokens: logits [tokens, V], or hidden states [tokens, E], which are smaller.
 struct ReferenceStates {
   enum class Of { kLogits, kFinalNorm };
   Of of = Of::kFinalNorm;
@@ -128,22 +122,19 @@ struct ReferenceStates {
   bool complete = false;
 };
 
-// options.reference as stored, or `of` without a plan. Throws Error if their vocabularies differ in
-// size or their tokenizers in a piece.
+// options.reference as stored, or `of` without a plan. Throws Error if vocabulary sizes or tokenizers' pieces differ.
 std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options);
 
-// One per scored token, in the order of the text. Divergences are exact to f32's rounding of logits: a small one may
-// fall below 0 by some 1e-7 of the largest logit. Both models must have the same vocabulary. The model may be its own
-// reference, which takes no second pass. `states`: filled by the first run, and then used instead of the reference's
-// passes; null, or with a cache: the reference runs. All of these give the same bits.
+// One per scored token, in order, exact to f32's rounding of logits: a small one may fall below 0 by some 1e-7 of the
+// largest logit. Vocabularies are the same. The model may be its own reference, without a second pass. `states`: filled
+// by the first run, then used instead of passes; null, or with a cache: the reference runs. All give the same bits.
 std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
                                                const std::vector<ScoredSequence>& sequences,
                                                const std::optional<CachePlan>& cache, const Progress& progress,
                                                ReferenceStates* states = nullptr);
 
-// The task's figures of these tokens, in the order of the text, with sums of each window, in which runs can be paired;
-// and of_text, those of the model under test by `of` (PerplexityFigures, ClassFigures), null if they are not finite.
-// Throws Error for no tokens, and for a mean that is not finite.
+// The task's figures of these tokens, with sums of each window, which pair runs; of_text: the tested model's by `of`
+// (PerplexityFigures, ClassFigures), null if not finite. Throws Error for no tokens or a mean that is not finite.
 TaskResult DivergenceResult(const std::vector<TokenDivergence>& tokens,
                             std::optional<Json> (*of)(const std::vector<TokenLoss>&) = PerplexityFigures);
 
@@ -152,11 +143,10 @@ TaskResult DivergenceResult(const std::vector<TokenDivergence>& tokens,
 //
 //   word_perplexity = exp(-L / words), byte_perplexity = exp(-L / bytes), bits_per_byte = -L / (bytes ln 2)
 //
-// L the log-likelihood of all tokens of all documents (TextDocument). The harness's windows: a document's
-// first token is predicted from `<s>` alone (without one, from the token that ends a text); windows do not overlap but
-// by the token that the next one begins with, and the last is moved back to be full. A window of W positions has W - 1
-// scored tokens, as everywhere in Tare: the harness's with max_length = W - 1. Where its tokenizer puts `<s>` before a
-// text, the harness scores that token too; --convention lm-eval does both as the harness does (passes/sequences.h).
+// L: the log-likelihood of all documents' tokens (TextDocument). As in the harness, a document's first token is
+// predicted from `<s>` alone (else the token that ends texts); windows overlap only by the first token, and the last
+// moves back to be full. Windows of W positions score W - 1 tokens, as the harness with max_length = W - 1. The harness
+// scores a `<s>` its tokenizer puts; --convention lm-eval does both its way (passes/sequences.h).
 extern const TaskKind kDocumentsTask;  // documents=DOCUMENTS.jsonl
 
 // One per JSON line:
@@ -176,14 +166,12 @@ struct TextDocument {
   std::string where;  // file and line, for messages
 };
 
-// Parses one line of a file (LoadLines in items/lines.h). Throws Error, starting with `where`, also for a document
-// without text.
+// Parses one line (LoadLines in items/lines.h). Throws Error, starting with `where`, also for no text.
 TextDocument ParseDocument(std::string_view json, const std::string& where, ChatTemplate& chats);
 // Its ids after `<s>`. Throws Error if there is none, or one that is no row of the model.
 std::vector<int32_t> TokensOf(const TextDocument& document, const Tokenizer& tokenizer, int vocabulary);
 
-// The harness's wikitext_detokenizer (lm_eval/tasks/wikitext/preprocess_wikitext.py), whose rule for "/' [0-9]/" is a
-// text that does not occur.
+// wikitext_detokenizer of the harness (lm_eval/tasks/wikitext/preprocess_wikitext.py); its "/' [0-9]/" never occurs.
 std::string DetokenizeWikitext(std::string_view page);
 
 }  // namespace tare

@@ -10,12 +10,10 @@
 //   longest          the ending with the most characters
 //   closest          the ending that agrees with the others in most places: an answer whose changes are the others
 //
-// Words are runs of letters and digits, without case; a mention is all words of an ending in a row. Endings that a
-// guess finds equal share the item: of two, each scores 1/2.
+// Words are runs of letters and digits, without case; a mention is all words of an ending in a row. Ties share items.
 //
-// Intervals are those of accuracies (BySample): Wilson's, and over samples where items share them. The p is that of the
-// difference from chance. With d the score of an item minus its chance, and v the variance of d if the right ending is
-// any one alike,
+// Intervals are those of accuracies (BySample): Wilson's, or over samples. p is of the difference from chance. With d
+// an item's score minus chance, and v the variance of d if all its endings are as likely right,
 //
 //   z = sum d / sqrt(max(sum over samples of (sum of d in it)^2, sum v)),
 //

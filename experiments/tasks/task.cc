@@ -46,8 +46,7 @@ TaskSpec ParseTask(const std::string& text, std::string_view list, TaskKinds kin
   return spec;
 }
 
-// False if they are present but not numbers, or not equally many. Losses may be missing, because older results have
-// none for some figures.
+// False if they are present but no numbers, or unequally many. Older results have no losses for some figures.
 bool ReadWindows(const Json& result, const WindowKeys& keys, WindowLosses& windows) {
   if (!result.contains(keys.losses)) return true;
   for (const char* key : {keys.losses, keys.counts}) {

@@ -23,8 +23,7 @@
 
 namespace tare {
 
-// A run's result: one flat object, as in tare.eval/1 and in the cells of a sweep, and one record per item, if there are
-// any.
+// A run's result: a flat object, as in tare.eval/1 and in a sweep's cells, and a record per item, if any.
 struct TaskResult {
   Json figures;
   std::vector<Json> records;
@@ -48,15 +47,13 @@ struct FigureKeys {
   const char* name;                // also the value's key: "acc"
   const char* error = nullptr;     // standard error, or none: of items as recorded, of windows from these
   const char* outcomes = nullptr;  // of the items in order, '1' where right: what paired comparisons need; or none
-  // The keys of windows; for a figure with outcomes, of samples, if items share some (BySample): then comparisons
-  // are paired by samples.
+  // The keys of windows; for outcomes, of samples, if items share some (BySample): these then pair comparisons.
   std::optional<WindowKeys> windows = std::nullopt;
   OfMean of_mean = OfMean::kItself;  // how the figure follows from the windows' mean
   const char* format = ".4f";        // of value and error in eval's line
   const char* in_tables = ".3f";  // the same in the tables of sweeps; null: only in table.csv, which has every figure
   const char* what = nullptr;     // what it is, where its name says too little in a table
-  // The figure of a model that differs in nothing from its reference, beyond which there is none (0 of a divergence):
-  // a change from it to one side needs no test.
+  // The figure of an unchanged model, which bounds it (0 of a divergence): a change from it to one side needs no test.
   std::optional<double> of_same = std::nullopt;
 };
 
@@ -213,11 +210,9 @@ std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& mod
 
 // ---- Shares of items, for tasks
 
-// Items that share a draw: items with the same "sample" key share a text, examples or an answer (tare make) and are not
-// independent. An item without the key is its own sample.
-//
-// Per sample, the sum of scores (ScoresOf outcomes: the number of right items) and the number of items, in the order in
-// which samples first occur. items: indices into scores and into the records, whose "item" has the keys.
+// Items with the same "sample" key share a text, examples or an answer (tare make) and are not independent. An item
+// without it is its own sample. Per sample, by first occurrence: the sum of scores (ScoresOf outcomes: right items) and
+// the number of items. items: indices into scores and records, whose "item" has the keys.
 WindowLosses BySample(const std::vector<Json>& records, const std::vector<double>& scores,
                       std::span<const size_t> items);
 

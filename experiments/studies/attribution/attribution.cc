@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of cells, attributions and pairs of figures, the loss of captured attention; questions, attributions, pairs, and
-// those of captured arrays.
+// Cells, attributions and pairs of figures, the loss of captured attention; questions, attributions, pairs; captured.
 #include "experiments/studies/attribution/attribution.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of each part of a plan, from a sweep of f32, the plan, and one or two plans for each part: the part alone,
-// and all but the part. With F(.) a figure under a plan:
+// The cost of each part of a plan, from a sweep of f32, the plan, and each part alone and left out. F(.): a figure
 //
 //   alone      F(part) - F(f32)            its cost with everything else exact
 //   taken out  F(plan) - F(all but part)   its cost with everything else quantized; half of all runs are for this
@@ -22,9 +21,8 @@
 
 namespace tare {
 
-// Cuts a plan into parts that are tested one at a time: by site, layer, head or group of heads, and map, or some of
-// these. A part is the set of quantized places that agree in these keys; a key that a site lacks (the layer of
-// lm_head.w) is ignored for it.
+// Cuts a plan into parts tested one at a time: by site, layer, head or group of heads, and map. A part is the quantized
+// places that agree in these keys; a key that a site lacks (the layer of lm_head.w) is ignored.
 //
 //   int8 by site          q_proj.w  k_proj.w  ..  q  k  v  probs
 //   q=int4/token,k=int4/token by layer, map   [l0,m1]  [l0,m2]  [l1,m1]  ..
@@ -48,15 +46,13 @@ struct PlanPart {
   Plan without;      // the plan without this part
 };
 
-// The parts in the order of sites, layers, heads and maps. Throws Error for a plan with fewer parts than `fewest`, and
-// for one whose parts no selector can separate.
+// By sites, layers, heads and maps. Throws Error for fewer parts than `fewest`, and for parts no selector separates.
 std::vector<PlanPart> PartsOf(const Plan& plan, const Grain& grain, const ModelSites& model, size_t fewest = 2);
 
 // The costs of a part that are measured.
 enum class PartCosts { kAlone, kAloneAndTakenOut };
 
-// The plans to run, in this order: f32, the plan, each part alone, and, if parts are taken out, the plan without each
-// part.
+// The plans to run, in order: f32, the plan, each part alone, and, if parts are taken out, all but each part.
 std::vector<std::string> AttributionPlans(const Plan& plan, const std::vector<PlanPart>& parts, PartCosts costs);
 
 // A plan of one model, cut into parts.
@@ -66,8 +62,7 @@ struct AttributionQuestion {
   std::vector<PlanPart> parts;
   PartCosts costs;
 };
-// Cuts the plan into parts of the options' only model; their plans become the sweep's. Throws Error if it cannot be
-// cut.
+// Cuts the plan into the only model's parts; their plans become the sweep's. Throws Error if it cannot be cut.
 AttributionQuestion AskAttribution(SweepOptions& options, const std::string& plan, const std::string& by,
                                    PartCosts costs = PartCosts::kAloneAndTakenOut);
 
@@ -89,8 +84,7 @@ struct Attribution {
   bool primary = true;  // whether the figure is the task's primary one
 };
 
-// The attributions of one model, one per figure. p_holm is over all comparisons of each task's primary figure. Throws
-// Error if a cell of the plans is missing.
+// A model's attributions by figure; p_holm covers each task's primary one. Throws Error for a missing cell.
 std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Plan& plan,
                                    const std::vector<PlanPart>& parts, PartCosts costs);
 
@@ -103,8 +97,7 @@ struct AttributedModel {
 AttributedModel AttributeCells(const SweepOptions& options, const AttributionQuestion& question,
                                std::vector<SweepCell> cells);
 
-// One plan's attributions in two models side by side: the cost of each part alone in each model, and how much more it
-// costs the second, paired by the items or windows that both saw:
+// One plan's attributions in two models: how much more each part alone costs the second, paired by common units:
 //
 //   difference = (F2(part) - F2(f32)) - (F1(part) - F1(f32))
 
@@ -121,8 +114,7 @@ struct AttributionPair {
   PartPair whole;               // the whole plan; has no name
 };
 
-// One pair for each task that both have, of the task's primary figure (for divergence the mean). p_holm is over all
-// differences.
+// One pair per common task, of its primary figure (for divergence the mean). p_holm covers all differences.
 std::vector<AttributionPair> PairAttributions(const AttributedModel& first, const AttributedModel& second,
                                               const Plan& plan);
 
@@ -148,8 +140,7 @@ inline constexpr const char* kPartsLegend =
     "part; left over: the whole plan's change minus the sum of the parts alone.\n";
 std::string AttributionLegend(const std::vector<Attribution>& attributions);
 
-// task, figure, part, effect (plan, alone, taken_out, sum, left_over), plan, and for the effect the columns of a
-// sweep's change.
+// task, figure, part, effect (plan, alone, taken_out, sum, left_over), plan, and a sweep's columns of the change.
 std::string AttributionCsv(const std::vector<Attribution>& attributions, const Plan& plan);
 
 // tare.attribution/1: {"schema", "model", "plan", "by", "level", "draws", "seed", "figures": [{"task", "figure", "n",

@@ -59,9 +59,8 @@ struct MapErrors {
 
 using LayerMapErrors = std::vector<std::vector<MapErrors>>;  // [layers][sequences], each over all heads and rows
 
-// An output head, and what it shows of the first sequence, query by key: its maps P, of two maps their difference D =
-// P1 - lambda P2, and what a plan adds to P or D. N tokens have at most 128 x 128 cells; each is the entry of largest
-// magnitude, with its sign, of its queries and keys, so that no column or diagonal is lost.
+// An output head's maps P, difference D = P1 - lambda P2, and a plan's error in P or D, in the first sequence, query by
+// key, in at most 128 x 128 cells: each the entry of largest magnitude, with its sign, so that no line is lost.
 struct HeadPicture {
   int layer = 0, head = 0;
   // {"layer", "head", "tokens": N, "cell": tokens of a side, "lambda": its mean over queries or null, "maps": [[[0.5,
@@ -69,10 +68,9 @@ struct HeadPicture {
   Json json = {};
 };
 
-// Errors of every layer's maps under a plan, each layer by itself: it gets the exact model's input, so errors of
-// earlier layers do not add up. Two copies of the model run side by side, one under the plan. The maps of a batch and
-// layer are held twice: 2 (3 T^2 / 2 to 5 T^2 / 2) floats per head and sequence of T tokens. Makes the pictures of
-// `heads`, too.
+// Errors of each layer's maps under a plan, on the exact model's input, so that they do not add up. Two models run side
+// by side; a batch's maps of a layer are held twice: 2 (3 T^2 / 2 to 5 T^2 / 2) floats per head, T tokens. Draws
+// `heads`.
 //
 // Maps are subtracted with the exact lambda, so a plan's rules for lambda, difference and later sites have no effect
 // on the errors, but on pictures. Throws Error for an executed plan, which shows no maps, and for other heads.
@@ -80,8 +78,7 @@ LayerMapErrors MeasureMapErrors(Model& exact, Model& planned, PlanRun& run,
                                 const std::vector<ScoredSequence>& sequences, const Progress& progress,
                                 std::span<HeadPicture> heads = {});
 
-// As above, of q, k and v that another program captured; the maps of one sequence are held twice. Throws Error for a
-// plan that cannot be simulated there, and as CapturedLayer does.
+// As above, of captured q, k, v; one sequence's maps are held twice. Throws Error if simulation or CapturedLayer does.
 LayerMapErrors MeasureMapErrors(const CapturedInput& input, const Plan& plan, const Progress& progress,
                                 std::span<HeadPicture> heads = {});
 
@@ -93,11 +90,9 @@ LayerMapErrors MeasureMapErrors(const CapturedInput& input, const Plan& plan, co
 //        map 2       0.1548    0.1545    0.0125   0.0129  0.0604  -0.0057  -0.0016
 //        difference, in common +0.002 [+0.000, +0.003]    0.1269  -0.0073  -0.0050
 //
-// logits, no shift: RMS of the logits' error, and of the same minus its mean in each row; map: |P^ - P| / |P|; the
-// others are defined above.
+// logits, no shift: RMS of the logits' error, and less its row's mean; map: |P^ - P| / |P|; others are defined above.
 
-// The share of two maps' errors that is common to both, with the correlation over everything and an interval over
-// sequences.
+// The share of two maps' errors common to both, with the overall correlation and an interval over sequences.
 struct CommonShare {
   double value = 0, correlation = 0;
   std::optional<Interval> interval;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `tare compare` runs on two models besides the sweep that it is asked for: the baseline of all changes, the
-// divergence of each text from each model's own f32, the outliers on the first text, and the cost of each site alone,
-// an attribution of each model in a folder below the comparison's.
+// What `tare compare` adds to its sweep of two models: the baseline, each text's divergence from a model's own f32,
+// outliers on the first text, and the cost of each site alone (an attribution per model in a folder below).
 #pragma once
 
 #include <cstdint>
@@ -16,8 +15,7 @@
 
 namespace tare {
 
-// Puts the baseline of all changes first, and after each task the one that compares its input with each model's own
-// f32: divergence after perplexity.
+// Puts the baseline first, and after each perplexity the divergence of its text from each model's own f32.
 void CompleteQuestion(SweepOptions& options);
 
 // The file of the first text among the tasks. Throws UsageError if there is none.
@@ -29,8 +27,7 @@ struct ModelAttribution {
   AttributionQuestion question;
 };
 
-// The plan whose cost is measured by site: the requested one, else the preset with the fewest bits (its rules cannot
-// stand beside a cache); empty for "none".
+// The plan to cost by site: the requested one, else the preset of fewest bits (its rules exclude caches); empty: none.
 std::string AttributedPlan(const SweepOptions& options, const std::string& asked);
 
 // Both models by site, by divergence on so many tokens of the first text; none without a plan. Throws Error, before

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cheapest plan within a loss: the losses of the parts alone give the frontier of an additive model, and a few of
-// its points are measured. Losses of parts together are not the sum of their losses alone, so the measurements decide,
-// by bisection along the frontier from its cheap end.
+// The cheapest plan within a loss: losses of parts alone give an additive model's frontier. Losses do not add up, so
+// some of its points are measured, by bisection from its cheap end.
 //
-// Or the least loss within a size, by the same model: the choice is measured beside the largest of the given plans that
-// fits, which has one level for all parts.
+// Or the least loss within a size, by the same model, measured beside the largest given plan that fits.
 //
 // frontier.cc: an additive model's choices; levels.cc: what is chosen from; costs.cc: what it costs; search.cc: what is
 // measured; search_table.cc: what is shown.
@@ -31,17 +29,15 @@ namespace tare {
 //
 //   minimise  sum of loss + mu x sum of cost   for every mu >= 0
 //
-// Each part follows the lower convex hull of its levels; the edges of all parts, in order of loss per cost saved, form
-// the frontier. Its points are the corners of the convex hull of all choices: no choice lies below the lines between
-// them.
+// Each part follows the lower convex hull of its levels; all edges, by loss per cost saved, form the frontier. Its
+// points are corners of the convex hull of all choices: no choice lies below the lines between them.
 //
 // Or the choice of least loss within a cost, by the same model: a knapsack with a choice per part, by dynamic
 // programming (Kellerer, Pferschy, Pisinger: Knapsack Problems, 2004, chapter 11).
 //
-// Costs are counted in steps: the greatest common divisor of what levels cost beyond their part's cheapest, if all are
-// whole and at most 65,536 such steps are left of the budget; then the choice is the best one. Else what is left is cut
-// into 65,536 steps, and costs are rounded up to whole ones: a choice never costs more than the budget, and loses no
-// more than the best choice for a budget that is smaller by a step per part.
+// Costs count in steps: the greatest common divisor of costs beyond each part's cheapest level, if whole and at most
+// 65,536 steps of budget are left: then the choice is best. Else 65,536 steps of what is left, costs rounded up: a
+// choice never costs more than the budget, and loses no more than the best one for a budget smaller by a step per part.
 
 struct LevelCost {
   double cost = 0, loss = 0;
@@ -53,16 +49,14 @@ struct FrontierPoint {
   size_t moved = 0;            // the part whose level differs from the point before; undefined for the first point
 };
 
-// The choices of a search. For each part, a site in one layer, they are its levels in the given plans, and no
-// quantization. A plan gives every part one level: int8, int6 and int4 together give three levels to a weight, and one
-// to an input of a linear layer, which is int8 in all of them.
+// A search's choices for each part, a site in one layer: its levels in the given plans, and none. A plan has one level
+// per part: int8, int6 and int4 give a weight three, and an input of linear layers, int8 in all of them, one.
 
 // Writes a choice per site and layer as few rules:
 //
 //   weights int4/channel, except down_proj.w in layers 0, 3  ->  weights=int4/channel,down_proj.w[l0]=int8/channel,..
 //
-// A site, or a group of sites, gets one rule for the level that saves the most text; runs of neighbouring layers with
-// other levels get rules of their own.
+// A site or group gets one rule for the level that saves the most text; runs of layers with others get their own.
 inline constexpr const char* kUnquantized = "f32";
 
 // For each site, the right sides of its rules by layer (one for a site outside the layers), "f32" for exact ones. Of a
@@ -87,16 +81,14 @@ struct SearchPart {
 // The sums of these levels, one of each part; losses below 0, which are noise, count as 0.
 FrontierPoint PointAt(const std::vector<SearchPart>& parts, const std::vector<size_t>& levels);
 
-// The frontier from the least loss to the least cost. Each part needs at least one level; losses count as in PointAt.
-// Ties go to the earlier part.
+// From least loss to least cost. Each part needs a level; losses count as in PointAt. Ties go to the earlier part.
 std::vector<FrontierPoint> Frontier(const std::vector<SearchPart>& parts);
 
 // The choice that loses least, and the cheaper of equal losses. Each part needs at least one level; losses count as in
 // PointAt. Empty if the cheapest levels together cost more than the budget.
 std::optional<FrontierPoint> LeastLossWithin(double budget, const std::vector<SearchPart>& parts);
 
-// The parts in the order of sites and layers. Throws Error for a plan that distinguishes heads or maps, or has fewer
-// than two parts.
+// Parts by sites and layers. Throws Error for a plan that distinguishes heads or maps, or has fewer than two parts.
 std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelConfig& config, int64_t window);
 
 std::vector<std::string> SensitivityPlans(const std::vector<SearchPart>& parts);  // f32, and every level alone
@@ -134,8 +126,7 @@ struct StoredBits {
   double others = 0;   // bits of every other tensor
 };
 
-// Makes stored bits the cost of every level, and a part's operands its weights. Throws Error unless every part is
-// weights of the checkpoint.
+// Makes stored bits the cost of every level, and weights a part's operands. Throws Error unless all parts are weights.
 StoredBits CountStoredBits(const std::filesystem::path& model, const ModelConfig& config,
                            std::vector<SearchPart>& parts);
 
@@ -174,9 +165,8 @@ void RequireRoom(const SearchBudget& budget, const std::vector<SearchPart>& part
 std::vector<FrontierPoint> ChoicesWithin(const SearchBudget& budget, const std::vector<SearchPart>& parts,
                                          const std::vector<std::vector<size_t>>& uniform);
 
-// With a budget it measures all points, and the answer is the one that loses least. Else it measures points, by their
-// step, until the point after the answer is known to lose more than `within`, or the answer is the last point. Throws
-// Error if the frontier's second point already loses more: then only f32 is within.
+// With a budget, measures all points: the answer loses least. Else up to the point after the answer, which loses more
+// than `within`, or to the last. Throws Error if the second point loses more: then only f32 is within.
 void Verify(Search& search, const std::function<VerifiedPoint(size_t step)>& run);
 
 // A point from its cells and the cells of f32, task by task.
@@ -197,11 +187,10 @@ std::string SearchTable(const Search& search);
 // high, within, and the plan.
 std::string SearchCsv(const Search& search);
 
-// tare.search/1: {"schema", "model", "within", "level", "bits", "plan", "parts": [{"part", "operands",
-// "levels": [{"rule", "bits", "kld"}]}], "frontier": [{"step", "part", "rule", "bits", "predicted"}], "verified":
-// [{"step", "bits", "predicted", "plan", "tasks": [{"task", "figure", "value", "change"}]}]}. Within a size "within" is
-// null, "budget": {"bits_per_weight" at most, "bytes" of the answer with all other tensors} is there, and each level
-// has "bytes".
+// tare.search/1: {"schema", "model", "within", "level", "bits", "plan", "parts": [{"part", "operands", "levels":
+// [{"rule", "bits", "kld"}]}], "frontier": [{"step", "part", "rule", "bits", "predicted"}], "verified": [{"step",
+// "bits", "predicted", "plan", "tasks": [{"task", "figure", "value", "change"}]}]}. Within a size "within" is null,
+// "budget" {"bits_per_weight" at most, "bytes" with all other tensors}, and levels have "bytes".
 Json SearchJson(const Search& search);
 
 }  // namespace tare

@@ -31,8 +31,7 @@ bool HasTexts(const Json& object, std::initializer_list<const char*> keys) {
   return std::ranges::all_of(keys, [&](const char* key) { return object.contains(key) && object[key].is_string(); });
 }
 
-// The file may have been edited, or be another program's. Of these tasks' cells the figures must be there, those of
-// other tasks are left in peace.
+// The file may be edited or another program's. Cells of these tasks must have the figures; others are left alone.
 bool IsCell(const Json& line, const std::vector<TaskSpec>& tasks) {
   if (!line.contains("key") || !line.contains("result") || !HasTexts(line["key"], {"plan", "task"})) return false;
   const auto task = std::ranges::find(tasks, line["key"]["task"].get<std::string>(), &TaskSpec::Name);

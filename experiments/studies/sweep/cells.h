@@ -24,8 +24,7 @@ namespace tare {
 
 std::string CellText(const Json& key);  // "novels-standard q=int4/token perplexity:heldout"
 
-// What identifies a cell: its key, with the name of the convention by which texts are cut in the place of the sentences
-// that describe it. Versions may describe it otherwise.
+// A cell's identity: its key, with the convention of cutting texts by name, as versions may describe it otherwise.
 Json IdentityOf(Json key);
 // IdentityOf as text, for maps and sets: equal for the same cell.
 std::string IdentityText(const Json& key);
@@ -39,12 +38,10 @@ struct CellReader {
   const std::vector<TaskSpec>& tasks;
 };
 
-// Keys and results, in the order of the lines; damaged lines are left out, with a notice. Throws Error for a line that
-// is no cell, or of another study.
+// Keys and results by line; damaged ones are left out, with a notice. Throws Error for no cell, or another study's.
 std::vector<std::pair<Json, Json>> ReadCells(const std::filesystem::path& folder, const CellReader& reader);
 
-// Finished cells of an earlier run, by their identities as text. A last line that was being written when the run ended
-// is dropped, damaged lines are removed from the file, and their cells run again.
+// An earlier run's cells by identity. An unfinished last line is dropped, damaged lines are removed; both rerun.
 class CellLog {
  public:
   CellLog(const std::filesystem::path& folder, const CellReader& reader);
@@ -82,8 +79,7 @@ class SharedLayers {
 
   // Layers before the first in which the run differs from all earlier runs of its task; 0 for the first run.
   int Before(size_t run) const { return before_[run]; }
-  // What the run keeps for later ones: streams before `most` layers at most; if they go on from more, before some at
-  // even distances among these.
+  // What the run keeps for later ones: streams before at most `most` layers, evenly spaced if they start from more.
   KeptStreams::Run Of(size_t run, int64_t most) const;
 
  private:

@@ -106,8 +106,7 @@ bool NeedsNoTest(const RunsOfPair& runs, const std::vector<double>& signs) {
   return added != subtracted;
 }
 
-// The cell of 16 bits that a cell's change starts from, of the same model or of the source of all; null for such a cell
-// itself, and if there is none.
+// The 16-bit cell that a change starts from, of the same model or of the source; null for itself and without one.
 const SweepCell* BaselineOf(const std::vector<SweepCell>& cells, const SweepCell& cell) {
   const std::string model = cell.Source().empty() ? cell.model : cell.Source();
   if (cell.row.exact && cell.model == model) return nullptr;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares the cells of a sweep, figure by figure: how much a plan changes the figure from the unquantized model,
-// and how much more it changes than the first model's (the difference of their drops). Of versions of one model
-// (SweepOptions::source) a change is from that model, and differences are between those of equally many bits
-// (StoredVersion::Bits), or from the first version where no other has them. All are paired by the items or windows that
-// the runs share, and come with their significance:
+// Compares a sweep's cells, figure by figure: a plan's change from the unquantized model, and how much more it changes
+// than the first model's (the difference of their drops). Versions of one model (SweepOptions::source) change from that
+// model; differences are between those of equally many bits (StoredVersion::Bits), or from the first version. All are
+// paired by the items or windows that runs share, and come with their significance:
 //
 //             error            95 % interval                     p of no difference
 //   items     s(d) / sqrt(n)   Bonett and Price                  McNemar's, mid-p
@@ -95,9 +94,8 @@ struct Comparisons {
 Comparisons CompareCells(const std::vector<SweepCell>& cells);
 
 // Whether a change is shown to be small: two one-sided tests (Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987). A plan
-// is lossless within a margin m if its loss is shown to be above -m and below m, each at 5 %: if the loss's 90 %
-// interval (Comparison::loss, of the code of all intervals) lies between. That no difference is significant shows
-// nothing of the kind: of few windows or items none is.
+// is lossless within m if its loss is shown to be above -m and below m, each at 5 %: if its 90 % interval
+// (Comparison::loss) lies between. That no difference is significant shows nothing: few windows or items have none.
 //
 //   lossless    the interval lies between -m and m
 //   worse       it lies above m             better: below -m
@@ -111,12 +109,10 @@ double ParseMargin(std::string_view text);
 
 const char* VerdictAt(double margin, const Comparison& change);
 
-// "lossless within 0.5 % (-0.10 to 0.31)", "neither a difference nor equivalence within 0.005 nats per token is shown
-// (..)", of the figure with these keys.
+// "lossless within 0.5 % (-0.10 to 0.31)", "neither a difference nor equivalence within 0.005 nats per token is shown"
 std::string EquivalenceText(double margin, const Comparison& change, const FigureKeys& figure);
 
-// A figure of a cell, its change from unquantized, and how much more it changed than the first model's, or the first of
-// the versions that it is compared with; null if there is none.
+// A cell's figure, its change, and the change's excess over the first model's or compared version's; null if none.
 struct SweepFigure {
   const SweepCell* cell = nullptr;
   const Figure* figure = nullptr;
@@ -129,17 +125,14 @@ std::vector<SweepFigure> FiguresOf(const std::vector<SweepCell>& cells, const Co
 // One for each difference.
 std::vector<SweepFigure> DifferencesOf(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
 
-// A finished sweep, for programs as CSV with one row per cell and figure and as JSON with everything in the cells, and
-// for people as a table of at most 80 columns: one block per figure of a task, and in it the rows of each model
-// with the change from unquantized; with several models, also how much more each one's figure changed than the
-// first one's.
+// A finished sweep: CSV with a row per cell and figure, JSON with everything, and a table of at most 80 columns: a
+// block per figure, with each model's rows and change from unquantized, and its excess over the first model's change.
 //
 //   plan                        acc                     change from unquantized
 //   attn_logits=int4/tensor ^   0.480 +/- 0.050         -0.230 +/- 0.058 *
 //
-// A change of a task's primary figure has the standard error of the paired difference, or an interval if there are few
-// items; a star if it is significant after Holm over these, a question mark if too few items changed to decide
-// (above). One of another figure has its interval alone.
+// A change of a primary figure has the standard error of the paired difference, or an interval for few items; a star if
+// significant after Holm, a question mark if too few items changed. Others have only intervals.
 
 // The name of the preset that a canonical plan is, also if executed, for a column; lacking if none.
 Json PresetJson(const std::string& plan);
@@ -152,9 +145,8 @@ Json ComparisonJson(const Comparison& comparison);
 
 // model, task, site, format, granularity, bits, key_bits, value_bits (plan_report.h), preset, plan, executed, figure,
 // value, stderr, low, high, change, change_stderr, change_low, change_high, n; gained, lost, p, p_holm, detectable,
-// for_half of the change; against, difference and the same columns for differences of drops. low and high are ends of
-// 95 % intervals, the value's only for accuracies. Bits and plan of a version as stored are its file's. Fields without
-// meaning are empty.
+// for_half of the change; against, difference and the same for differences of drops. low and high are of 95 %
+// intervals, the value's only for accuracies. A stored version has its file's bits and plan. Other fields are empty.
 std::string SweepCsv(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
 
 // tare.sweep/3: {"schema", "level", "cells": [{.., "key", "result", "changes": [{"figure", "primary", ..}],
@@ -163,8 +155,7 @@ Json SweepJson(const std::vector<SweepCell>& cells, const Comparisons& compariso
 
 std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
 
-// "-0.230 +/- 0.058 *"; with an interval if few items changed, or if the figure is not its task's primary one. `format`
-// is the value's, without a sign.
+// "-0.230 +/- 0.058 *"; an interval for few changed items or secondary figures. `format`: the value's, without a sign.
 std::string ComparisonText(const Comparison& comparison, const char* format);
 
 // Lines of a legend: why some have a question mark, errors and no star, or no errors.
@@ -173,16 +164,14 @@ std::string MarksLegend(const std::vector<const Comparison*>& of);
 // The lines below the table that explain its marks.
 std::string SweepLegend(const Comparisons& comparisons);
 
-// What another calibration text changes: versions of a model that were made by the same method and plan from several
-// cuts of one text (tare quantize --cut i/n), taken together. The cuts are samples (significance/mean_error.h): the
-// interval says how far another calibration text moves the mean of a figure, and nothing of another scored text. Groups
-// of the same cuts by other methods are compared cut by cut: the mean d of the differences, with s their deviation, has
-// the interval of samples and p of t = d / (s / sqrt(n)), Student's with n - 1 degrees of freedom.
+// What another calibration text changes: versions of a model by the same method and plan from several cuts of one text
+// (tare quantize --cut i/n). Cuts are samples (significance/mean_error.h): the interval is of another calibration text,
+// not of another scored text. Other methods' groups of the same cuts compare cut by cut: the mean d of differences,
+// deviation s, has the interval of samples and p of t = d / (s / sqrt(n)), Student's with n - 1 degrees of freedom.
 //
-// And what another training changes: the spread of the differences of drops over several pairs, the same two recipes
-// trained from other seeds, each pair compared by itself (tare compare). One pair of models is only one sample of
-// training; the deviation contains each pair's error from its items or windows.
-// Models that differ only in the cut.
+// And what another training changes: the spread of differences of drops over pairs, the same two recipes from other
+// seeds, each pair compared by itself (tare compare). The deviation contains each pair's error from its items or
+// windows. Models that differ only in the cut.
 struct CutModels {
   std::vector<std::string> names;  // in the order of their cuts; at least two
   std::string alike;               // plan, source, text and cuts: groups that share these may differ in the method
@@ -210,8 +199,7 @@ std::vector<CutSpread> SpreadOverCuts(const std::vector<SweepCell>& cells, const
                                       const std::vector<CutModels>& groups);
 
 std::string CutSpreadTable(const std::vector<CutSpread>& spreads);  // for people, within 80 columns; "" for none
-// For programs: models, alike, task, plan, figure, cuts, and of the value and the change mean, deviation, low, high and
-// all.
+// For programs: models, alike, task, plan, figure, cuts, and mean, deviation, low, high, all of value and change.
 Table CutSpreads(const std::vector<CutSpread>& spreads);
 // A tare.sweep/3 of two models, as in compare.json, and where it is from.
 struct ComparedPair {
@@ -241,8 +229,7 @@ std::vector<PairSpread> DifferencesOverCuts(const std::vector<CutSpread>& spread
 
 std::string PairSpreadTable(const std::vector<PairSpread>& spreads);  // for people, within 80 columns
 std::string CutDifferenceTable(const std::vector<PairSpread>& differences);
-// For programs: task, plan, figure, pairs, mean, deviation, low, high, and the differences as an array; between methods
-// also p and p_holm.
+// For programs: task, plan, figure, pairs, mean, deviation, low, high, an array of differences; of methods p, p_holm.
 Table PairSpreads(const std::vector<PairSpread>& spreads);
 
 }  // namespace tare

@@ -62,8 +62,7 @@ std::vector<Seen> ReadSeen(const SweepOptions& options) {
   return seen;
 }
 
-// The plans for each model. Where each site is a plan, a group stands for its sites that all models have. The source of
-// versions runs as stored.
+// Plans by model. If each site is a plan, a group is its sites that all models have. A versions' source runs as stored.
 std::vector<std::vector<Plan>> PlansFor(const SweepOptions& options) {
   SweepQuestion question = options.question;
   if (question.sites == SweepSites::kEach) {
@@ -235,8 +234,7 @@ bool IsAsked(const SweepOptions& options, size_t number) {
   return !options.only || (options.only->first <= number && number <= options.only->second);
 }
 
-// Runs of the cells from number `first` of the list on. Their keys are not known yet (they need hashes of weights), so
-// what is finished is told by names.
+// Runs from cell `first` on. Keys need hashes of weights and are not known yet, so names tell what is finished.
 int64_t RunsFrom(size_t first, const std::vector<ListedCell>& cells, const SweepOptions& options, const CellLog& log) {
   std::set<std::string> finished;
   for (const Json& key : log.keys()) finished.insert(CellText(key));

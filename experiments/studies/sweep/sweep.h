@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accuracy against bits: models x tasks x plans, one cell at a time. A finished cell is one JSON line in
-// DIR/cells.jsonl (cells.h); a sweep that is started again with the same folder reads them, runs the missing cells,
-// and gives the same table. A cell is identified by everything that its figures depend on: hashes of weights, config,
-// tokenizer and input, plan (and of the statistics file, where a rule is +static), windows, math.
+// Accuracy against bits: models x tasks x plans, cell by cell. A finished cell is a line of DIR/cells.jsonl (cells.h);
+// a sweep started again there runs the missing ones and gives the same table. A cell is identified by all its figures
+// depend on: hashes of weights, config, tokenizer, input, plan (and statistics for +static), windows, math.
 //
-// Cells are independent, so many machines may share a sweep: each runs some of the list's numbers into its own folder,
-// and one sweep with the same options merges all folders.
+// Machines may share a sweep: each runs some cells into its own folder; one sweep with the same options merges them.
 //
 // A text's perplexity and its divergence under the same plan follow from the same passes, so their cells run together.
 // Layers before the first in which plans differ run once for them (cells.h).
 //
-// Several sweeps may share a folder, for example one per site: a cell that one has finished (such as 16 bits of a
-// model) does not run again, and tables show all comparable cells.
+// Sweeps, such as one per site, may share a folder: finished cells do not run again, tables show all comparable ones.
 #pragma once
 
 #include <cmath>
@@ -29,8 +26,7 @@
 
 namespace tare {
 
-// The plans of a sweep: sites x granularity x bits, with all sites in one plan or each in its own, or given as plans;
-// and a plan's name in a table row.
+// A sweep's plans: sites x granularity x bits, all sites in one or each in its own, or given; and names in table rows.
 
 enum class SweepSites { kTogether, kEach };
 
@@ -45,10 +41,9 @@ struct SweepQuestion {
   std::vector<std::string> plans;  // if not empty, used instead of all these
 };
 
-// Each plan once, in the order of the question: "f32" for 16 bits, else "attn_logits=int6/row" after the base's rules,
-// one rule per site. Among several sites, one without the granularity (q has no row) uses its nearest, the finer of
-// two, and a notice says so. Throws Error for an empty or repeated entry, and for other numbers of bits than 16, 8, 6
-// and 4, and of weights, k and v 3 and 2.
+// Each plan once, in order: "f32" for 16 bits, else "attn_logits=int6/row" after the base's rules, one rule per site. A
+// site without the granularity (q has no row) uses its nearest, the finer of two, with a notice. Throws Error for empty
+// or repeated entries, and bits other than 16, 8, 6, 4, and for weights, k and v 3 and 2.
 std::vector<Plan> PlansOf(const SweepQuestion& question);
 
 // "q,k", "int4", "token" of the rules that quantize; empty for "f32", which has 16 bits. Bits are those of the last
@@ -82,8 +77,7 @@ struct SweepOptions {
   std::optional<std::pair<size_t, size_t>> only;  // the first and last cell to run, numbered as in ListCells
 };
 
-// All cells of the options, in order, each on one line: "novels-standard f32 perplexity:heldout". Line breaks in names
-// become spaces.
+// All cells in order, a line each: "novels-standard f32 perplexity:heldout". Line breaks in names become spaces.
 std::vector<std::string> ListCells(const SweepOptions& options);
 
 // A version of a sweep's source as it is stored.
@@ -117,8 +111,7 @@ struct SweepCell {
 // Tells the cells what is known of their versions: rows of {"model", "bits_per_weight", "megabytes", ..}.
 void AddVersions(const Json& sizes, std::vector<SweepCell>& cells);
 
-// Called before each cell runs, with its name and how many runs come after it. Not called for finished cells, and once
-// for two cells that follow from the same passes.
+// Called before each unfinished cell, once for two from the same passes, with its name and how many runs follow.
 using CellStarting = std::function<Progress(const std::string& what, int64_t runs_after)>;
 
 // The cells that were asked for, in their order: models, tasks, plans; then others of the folder whose settings (limit,
@@ -126,9 +119,8 @@ using CellStarting = std::function<Progress(const std::string& what, int64_t run
 // ignored, and a notice lists them. Throws Error where the folder cannot be written, or is of another study.
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting);
 
-// Copies finished cells of other folders into this one, in the order of the list. Then nothing is left to run, and the
-// folder has the bytes that one machine would have written. Throws Error, before writing anything, for a cell of
-// another sweep, for a cell that differs between folders, and, with their numbers, for missing cells.
+// Copies other folders' finished cells here in the list's order: the bytes are those of one machine's run. Throws
+// Error, before writing, for another sweep's cells, cells that differ, and, with their numbers, missing ones.
 void MergeSweep(const SweepOptions& options, const std::vector<std::filesystem::path>& parts);
 
 }  // namespace tare

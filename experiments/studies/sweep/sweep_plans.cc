@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sites that are swept together, the nearest granularity, a plan's text, the plans of a question, a plan's row, and
-// what versions were quantized by.
+// Sites swept together, the nearest granularity, plans' texts, a question's plans, a plan's row, versions' methods.
 #include "experiments/studies/sweep/sweep.h"
 
 #include <algorithm>

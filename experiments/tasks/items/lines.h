@@ -31,8 +31,7 @@ struct JsonLine {
 // because files often repeat an order, of which even distances would take one kind.
 std::vector<size_t> TakenPlaces(size_t n, size_t limit, TakeFrom from);
 
-// That many lines of a file that are not whitespace. Throws Error for text that is not UTF-8, and if there is no such
-// line.
+// `limit` lines that are not whitespace. Throws Error for text that is not UTF-8, and without such a line.
 void ForEachLine(const std::filesystem::path& path, size_t limit, TakeFrom from,
                  const std::function<void(const JsonLine&)>& body);
 
@@ -61,18 +60,15 @@ int IndexField(const nlohmann::json& json, const char* key, size_t count, const 
 // What an item can be grouped by: the fields that are a number, a string or a boolean, less those of `itself`.
 Json KeysOf(const nlohmann::json& json, std::initializer_list<const char*> itself);
 
-// Lines of the samples_<task>_<date>.jsonl that lm-evaluation-harness writes with --log_samples (its
-// loggers/evaluation_tracker.py): every request in full, whatever the task, its template and its examples. Requests are
-// {"gen_args_0": {"arg_0": context, "arg_1": continuation}, ...}, or lists of lists in older versions.
+// samples_<task>_<date>.jsonl of lm-evaluation-harness --log_samples (loggers/evaluation_tracker.py): every request in
+// full, {"gen_args_0": {"arg_0": context, "arg_1": continuation}, ...}, or lists of lists in older versions.
 
 bool IsHarnessLog(const nlohmann::json& json);
 
-// The arguments of each request: {context, continuation}, or {text}. Throws Error if they are not lists of as many
-// strings, at least one.
+// Each request's {context, continuation} or {text}. Throws Error for other lists than of strings, at least one each.
 std::vector<std::vector<std::string>> LoggedArguments(const nlohmann::json& json, const std::string& where);
 
-// The one request of a task that generates answers: its context, and the arguments of the generation, an object. Throws
-// Error for anything else.
+// A generating task's one request: its context, and the generation's arguments, an object. Throws Error for others.
 struct LoggedRequest {
   std::string prompt;
   nlohmann::json arguments;
@@ -82,19 +78,17 @@ LoggedRequest LoggedGeneration(const nlohmann::json& json, const std::string& wh
 // A number as Python writes it: also "0.5", and "True" as 1. Empty for anything else.
 std::optional<double> LoggedNumber(const nlohmann::json& json);
 
-// The log-likelihoods of the endings, and whether decoding would choose them: [["-8.17", "False"], ..]. Empty where one
-// is missing or NaN.
+// Endings' log-likelihoods, and whether decoding picks them: [["-8.17", "False"], ..]. Empty if one is missing or NaN.
 struct LoggedScore {
   double log_likelihood = 0;  // nats
   bool greedy = false;
 };
 std::vector<LoggedScore> LoggedScores(const nlohmann::json& json, size_t endings);
 
-// A line of a multiple-choice task: sets the item's fields as ParseChoiceItem does. Endings are the continuations
-// without the space in front, if all have one: what the harness divides by the characters of. The true one is the
-// "target", an index or an ending, as far as it agrees with the logged answer and its "acc"; where contexts differ the
-// target does not tell, and those two do. Requests without a context, which acc_mutual_info adds, are left out. Throws
-// Error if that leaves no answer or several.
+// Sets an item from a multiple-choice line, as ParseChoiceItem. Endings are the continuations, without the leading
+// space if all have one: the harness divides by these characters. The true one is "target", an index or ending, as far
+// as the logged answer and its "acc" agree; where contexts differ only those two tell. acc_mutual_info's requests
+// without context are left out. Throws Error if no answer or several remain.
 void ReadLoggedChoice(const nlohmann::json& json, ChoiceItem& item);
 
 // "doc_id", and the document's fields that are numbers, booleans, or strings of at most 64 bytes.
@@ -136,8 +130,7 @@ struct ChoiceItem {
 // Parses one line of a file (LoadLines). Throws Error, starting with `where`.
 ChoiceItem ParseChoiceItem(std::string_view json, const std::string& where);
 
-// Continuations whose log-likelihood is asked for, one per JSON line, as lm-evaluation-harness asks for them
-// (output_type: loglikelihood):
+// Continuations, one per JSON line, as lm-evaluation-harness asks for them (output_type: loglikelihood):
 //
 //   {"context": "...", "continuation": " ..."}     scored right after the context, without a space of ours; or a list
 //   {"text": "..."}                                LAMBADA's lines: the last word, and the space before it
@@ -166,11 +159,9 @@ EncodedChoice EncodeChoice(const ChoiceItem& item, const Tokenizer& tokenizer);
 // brackets are removed; activity, previous sentences and the beginning of the last one form the context.
 //
 // Letters change case one to one, by Unicode's simple mappings. Python's capitalize() differs for Greek's final sigma,
-// for letters whose capital is several letters or a title form (ligatures, the German sharp s, digraphs), and for
-// Georgian; HellaSwag is in English.
+// capitals of several letters or title form (ligatures, German sharp s, digraphs), and Georgian, none of it English.
 
-// The harness's preprocess(): strips, turns " [title]" into ". ", removes text in brackets on one line, and turns two
-// spaces into one, in a single pass.
+// The harness's preprocess(): strips, " [title]" to ". ", removes bracketed text in a line, two spaces to one.
 std::string PrepareHellaswag(std::string_view text);
 
 // preprocess(activity + ": " + ctx_a + " " + ctx_b.capitalize())
@@ -188,9 +179,8 @@ std::string Capitalize(std::string_view text);
 //     "score": "exact", "contains", "all" or "number"    what counts as right (AnswerScores); exact if absent
 //   lines that lm-evaluation-harness logged of a task with output_type: generate_until (above)
 //
-// Of a logged line the request's arguments say the same: until, max_gen_toks (256 if absent), do_sample, temperature,
-// top_p. Its targets are "target", a text or a list; a text with "#### " before its answer (GSM8K) is scored as a
-// number. The harness logs a line for each of a task's filters; the first of a request counts.
+// A logged line's arguments say the same: until, max_gen_toks (256 if absent), do_sample, temperature, top_p. Targets
+// are "target", a text or list; one with "#### " (GSM8K) is scored as a number. Of a line per filter, the first counts.
 //
 // All other fields that are a number, a string or a boolean are keys, as of multiple choice.
 enum class AnswerScore { kExact, kContains, kAll, kNumber };

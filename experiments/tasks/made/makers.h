@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The makers of items, each in a source of its own name, and what they share (haystack.cc): the written forms of an
-// item, dealt values, and prose of a given length. Everything is drawn from a question's seed, item by item with
-// samples outermost: the file is the same on every machine, and with fewer samples, or a limit, it is the beginning of
-// the same file.
+// Makers of items, each in its own source, and what they share (haystack.cc): written forms, dealt values, and prose of
+// a given length. All is drawn from a question's seed, item by item with samples outermost: the file is the same on
+// every machine, and with fewer samples, or a limit, its beginning.
 //
 // Nothing but the context tells the answer of a good item. A maker therefore draws all endings of an item alike, and
 // which of them is true last. Where a count could differ by chance (the place of the true ending, its class, its
@@ -100,8 +99,7 @@ class Haystack {
   // The parts between blanks and line ends.
   static std::vector<std::string_view> WordsOf(std::string_view text, const std::string& where);
   Words words() const { return words_; }
-  // As many consecutive words as fit this many tokens, from a random word with enough words after it. Throws Error if
-  // there is none.
+  // As many consecutive words as fit these tokens, from a random word with enough after it. Throws Error without one.
   Words Draw(size_t tokens, Draws& draws) const;
 
  private:
@@ -112,9 +110,8 @@ class Haystack {
 
 // Positions that an item needs: `<s>`, and the context with its longest ending.
 size_t PositionsOf(const std::string& context, const std::vector<std::string>& endings, const Tokenizer& tokenizer);
-// The context with as many words as fit this many positions: make(words) makes an item's context. Nothing if make makes
-// nothing of these words, which it may not do of none. Throws Error if not even eight words fit; `where` starts the
-// message.
+// The context with as many words as fit these positions; make(words) makes it. Nothing if make makes nothing of them,
+// which it may not do of none. Throws Error, starting with `where`, if not even eight words fit.
 std::string Filled(const Haystack& haystack, int64_t positions, const std::vector<std::string>& endings,
                    const Tokenizer& tokenizer, Draws& draws, const std::string& where,
                    const std::function<std::string(Haystack::Words)>& make);
@@ -131,8 +128,7 @@ std::string WithHidden(Haystack::Words words, const std::vector<HiddenText>& tex
 // Words of at least four lower-case letters, the most common first.
 std::vector<std::string> CommonWords(Haystack::Words words);
 
-// The items of the grid in this order, samples outermost. Throws Error for a depth that is not 0 to 1, and if the
-// program is interrupted.
+// The grid's items in order, samples outermost. Throws Error for depths outside 0 to 1, and if interrupted.
 std::vector<Json> ForGrid(const ItemGrid& grid,
                           const std::function<std::vector<Json>(size_t sample, int64_t length, size_t turn)>& make);
 
@@ -142,14 +138,12 @@ std::vector<Json> ForGrid(const ItemGrid& grid,
 // the magic numbers of Paris and Rome? They are", whose answer lists all their numbers: name by name, as they stand in
 // the text. Each question is an item, after the earlier questions with their true answers, so that all R answers count.
 //
-// Every needle takes each depth of the list once in a round of haystacks (DepthDealer), those that are asked for like
-// the others: a question asks for the first needle of its haystack as often as for the last. Of one depth alone that
-// is not so: at depth 0 no needle comes before the answer.
+// Every needle takes each depth once in a round of haystacks (DepthDealer), asked for or not: a question asks for a
+// haystack's first needle as often as for the last, except for one depth: at 0 no needle precedes the answer.
 //
-// The wrong endings are the numbers of other needles, so all stand in the context; those of earlier questions are not
-// among them, because their place in the text is given away. All questions have N/A - R + 1 endings. For copying
-// errors the needles' numbers resemble each other: four numbers that differ in one digit, or that swapping two pairs
-// of digits makes of each other. Seen alone, each of the four is as likely to be the answer.
+// Wrong endings are other needles' numbers, except of earlier questions, whose place is given away: N/A - R + 1 endings
+// for each. For copying errors needles' numbers are alike: four differ in one digit, or by swapping two pairs of
+// digits. Alone, each of the four is as likely to be the answer.
 //
 // What differs from the paper: the answer is the likeliest of numbers that are there and not generated (write targets
 // for that), an earlier answer that was wrong does no harm to those after it, and other needles stand at depths of the
@@ -176,28 +170,24 @@ struct NeedleQuestion {
   size_t values = 1, names = 1;       // V and A
 };
 
-// With the keys depth (of one needle that is asked for), length, needles, questions, query (from 1, in the order of
-// questions), values, names, wrong and sample.
+// Keys: depth (of one needle asked for), length, needles, questions, query (from 1), values, names, wrong and sample.
 std::vector<Json> MakeNeedles(const NeedleQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer);
 
 // Copying names, as items: a passage of prose, and on a new line a part of it again up to a name; the wrong endings are
 // three other names of the passage. A model that copies finds it without knowing the text; another name is an answer
 // copied wrongly from the context. (For numbers see needles, with changed endings.)
 //
-// All four names are those nearest to a depth of their own, dealt as for needles, and the part that stands again would
-// show none of them whichever is asked for: the passage alone does not tell which one is. So short passages are few:
-// of 128 tokens, one in a hundred of the embedded pair's text has four such names. And a name for depth 0 stands in the
-// first part of its passage, not at the beginning.
+// All four names are nearest to a depth of their own, dealt as for needles, and the repeated part would show none of
+// them: the passage alone does not tell which is asked for. So short passages are few: of 128 tokens, one in a hundred
+// of the embedded pair's text has four. A name for depth 0 is in its passage's first part, not at the beginning.
 //
-// A name is a capitalised word of four letters or more that follows a word in the middle of a sentence. Draws are like
-// those of needles.
-// Depths are of the copied name, as near as a name is found. With the keys depth, length and sample.
+// A name is a capitalised word of four letters or more after a word inside a sentence. Draws are as for needles; depths
+// are of the copied name, as near as one is found. Keys: depth, length and sample.
 std::vector<Json> MakeCopies(const ItemGrid& grid, const Haystack& haystack, const Tokenizer& tokenizer);
 // The name in a word, without surrounding characters; empty if it is none. before: the word before it.
 std::string_view NameIn(std::string_view before, std::string_view word);
 
-// Variable tracking, the task of RULER (arXiv 2404.06654): C chains of assignments hidden in prose, each from a number
-// to a variable and over H hops from variable to variable,
+// RULER's variable tracking (arXiv 2404.06654): C chains of assignments in prose, a number over H hops of variables,
 //
 //   ... VAR QWERT = 12345. ... VAR ABCDE = VAR QWERT. ... VAR XYZZY = VAR ABCDE. ...
 //
@@ -205,9 +195,8 @@ std::string_view NameIn(std::string_view before, std::string_view word);
 // are the numbers of all chains. As targets it is RULER's: "Find all variables that have the value 12345. They are",
 // and the answer lists the variables of the chain in its order.
 //
-// The first assignment of each chain stands at a depth of the list, dealt as for needles; the others follow
-// anywhere after it. What differs from RULER: the words of the questions; every number is of one chain; its defaults
-// are one chain and four hops.
+// Each chain's first assignment is at a depth of the list, dealt as for needles; others follow anywhere. Unlike RULER:
+// the questions' words; every number is of one chain; its defaults are one chain and four hops.
 struct VariableQuestion {
   ItemGrid grid;                // depths: of the first assignment of a chain
   size_t chains = 4, hops = 2;  // C and H
@@ -216,10 +205,9 @@ struct VariableQuestion {
 // With the keys depth, length, chains, hops and sample.
 std::vector<Json> MakeVariables(const VariableQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer);
 
-// In-context learning, as items: lines "hour mother -> B", and a last one without its label; the endings are the labels
-// of all classes (constrained decoding, as in the Differential Transformer's section 3.5). Items vary the number of
-// examples and, for robustness, their order: a sample has the same examples in every order, and fewer examples are a
-// subset of more.
+// In-context learning: lines "hour mother -> B", the last without its label; endings are all classes' labels
+// (constrained decoding, as in the Differential Transformer's section 3.5). Items vary the number of examples and their
+// order: a sample has the same examples in every order, and fewer are a subset of more.
 //
 // Made-up examples have labels that only the context tells: a class is two words of the text, a line one of them and
 // any other word, the label a capital letter drawn for each sample. Or examples come from a data set: balanced over its

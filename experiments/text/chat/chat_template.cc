@@ -12,8 +12,7 @@ namespace {
 
 ChatWriter (*read_template)(const std::string& source, const std::string& where) = nullptr;
 
-// Empty where the file has none; of named ones "default" counts, or "tool_use" for a chat with tools, if there is one.
-// where: of the file, becomes the template's.
+// Empty if it has none; of named ones "default", or "tool_use" for a chat with tools. where: becomes the template's.
 std::string TemplateIn(const std::string& text, bool tools, std::string& where) {
   const Json json = ParseOrderedJson(text, where);
   const Json value = json.is_object() ? json.value("chat_template", Json()) : Json();
@@ -29,8 +28,7 @@ std::string TemplateIn(const std::string& text, bool tools, std::string& where) 
   Fail("{}: got {}, expected a text, or a list with a \"default\"", where, value.type_name());
 }
 
-// What JavaScript, which runs the template, has not: whole numbers of more than 53 bits, and keys of digits in their
-// place. Throws Error.
+// JavaScript, which runs the template, lacks whole numbers above 53 bits and the order of digit keys. Throws Error.
 void RequireKept(const Json& value, const std::string& where) {
   constexpr int64_t kMost = (int64_t{1} << 53) - 1;
   if (value.is_number_integer() && (value > kMost || value < -kMost))

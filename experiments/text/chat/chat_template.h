@@ -22,8 +22,7 @@ using ChatWriter = std::function<std::string(const Json& names, const std::strin
 
 class ChatTemplate {
  public:
-  // Reads chat_template.jinja, chat_template.json, or tokenizer_config.json, which a GGUF file has too, once a chat
-  // needs it.
+  // Once needed, reads chat_template.jinja, chat_template.json, or tokenizer_config.json, which a GGUF file has too.
   explicit ChatTemplate(std::filesystem::path checkpoint) : checkpoint_(std::move(checkpoint)) {}
 
   // With the special tokens that the template writes. where: of the chat. Throws Error for a checkpoint without

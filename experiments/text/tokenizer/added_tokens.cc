@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder's files and its tokens; the parser of an added token, borders of words and spaces, post-processors; what
-// the folder adds, AddedTokens, and the ids around a text.
+// The folder's files and tokens; parsing of added tokens, borders, post-processors; AddedTokens, ids around a text.
 #include "experiments/text/tokenizer/added_tokens.h"
 
 #include <algorithm>

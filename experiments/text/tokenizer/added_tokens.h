@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokens of a tokenizer besides those that its model makes: added ones in a text, by its own file and others of its
-// folder, and special ones around it.
+// Tokens beside the model's: added ones in a text, by the tokenizer's or its folder's files, special ones around it.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +40,8 @@ struct FolderTokens {
 // Throws Error for files that are damaged.
 FolderTokens ReadFolderTokens(const std::filesystem::path& checkpoint);
 
-// The added tokens of a tokenizer, `own`, with those of its folder: one whose text is in `own` takes the folder's
-// flags, a piece keeps its id, and others get the ids after all pieces, in order. Throws Error, with `where`, for a
-// token whose file gives it another id.
+// `own` tokens with the folder's: one whose text is in `own` takes the folder's flags, pieces keep their ids, others
+// get those after all pieces, in order. Throws Error, with `where`, for a token whose file gives it another id.
 nlohmann::json WithFolderTokens(nlohmann::json own, const FolderTokens& folder, int32_t pieces,
                                 const std::function<std::string(int32_t)>& piece, const std::string& where);
 
@@ -56,10 +54,9 @@ struct AddedToken {
   bool special = false;
 };
 
-// Tokens that the file adds to its model's (tokenizers/src/tokenizer/added_vocabulary.rs). They are found before the
-// text is cut into words; those that are not `normalized`, before it is normalized, too. Of tokens that overlap the
-// leftmost counts, and of those at one place the longest. llama.cpp searches a text for the longest tokens first,
-// whatever begins earlier (llama-vocab.cpp, tokenizer_st_partition); its order of equally long ones is std::sort's.
+// Tokens added to the model's (tokenizers/src/tokenizer/added_vocabulary.rs), found before the text is cut, and unless
+// `normalized`, before it is normalized. Of overlapping ones the leftmost counts, then the longest. llama.cpp searches
+// the longest first, wherever they begin (llama-vocab.cpp, tokenizer_st_partition; std::sort orders equals).
 class AddedTokens {
  public:
   AddedTokens() = default;  // none
@@ -91,8 +88,7 @@ class AddedTokens {
 struct Around {
   std::vector<int32_t> before, after;
 };
-// The post-processor (tokenizers/src/processors), whose rules for pairs of texts are ignored. null: none. Throws Error,
-// naming the type, for a type that Tare does not support.
+// The post-processor (tokenizers/src/processors) for single texts. null: none. Throws Error naming an unsupported type.
 Around ParsePostProcessor(const nlohmann::json& json, const std::string& where);
 
 }  // namespace tare::pipeline

@@ -85,8 +85,7 @@ std::string FromBase64(const std::string& text, const std::string& where) {
   return bytes;
 }
 
-// Fields of a unit of the trie, as Darts-clone packs them: bits 0-7 label, 8 whether a value follows, 9 whether the
-// offset is shifted by 8, 10-30 offset; bit 31 marks a value.
+// A unit of Darts-clone's trie: bits 0-7 label, 8: a value follows, 9: offset << 8, 10-30 offset, 31: it is a value.
 uint32_t Label(uint32_t unit) { return unit & 0x8000'00ff; }
 uint32_t Offset(uint32_t unit) { return (unit >> 10) << ((unit & 0x200) >> 6); }
 bool HasValue(uint32_t unit) { return (unit & 0x100) != 0; }

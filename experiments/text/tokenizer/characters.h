@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Characters as the steps of a tokenizer.json see them: classes, lower case and normal forms, from ICU, limited to the
-// Unicode versions of the tokenizers library (0.23.1), whose tables are of several versions. Its digits and lower case
-// are of Unicode 17, ours are ICU's: 41 characters added in 2025 differ. And the
-// table by which SentencePiece maps them. Texts must be valid UTF-8.
+// Characters for the steps of a tokenizer.json: classes, lower case and normal forms by ICU, limited to the tokenizers
+// library's (0.23.1) Unicode versions. Its digits and lower case are Unicode 17's, ours ICU's: 41 characters of 2025
+// differ. And SentencePiece's table. Texts must be valid UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -36,11 +35,10 @@ std::string ToAlphabet(std::string_view bytes);
 // nullopt if a character is not in the alphabet.
 std::optional<std::string> FromAlphabet(std::string_view text);
 
-// SentencePiece's table of characters: with it a tokenizer.model maps characters before it looks for pieces
-// (NormalizerSpec's precompiled_charsmap), and a tokenizer.json in its normalizer Precompiled, in base64. It has 4
-// bytes with the size of a double-array trie in bytes, the trie, and the texts that its values are offsets into, each
-// ended by NUL. SentencePiece follows the trie unchecked and passes on any bytes as text, so a damaged table could make
-// it read out of bounds: both are checked here first.
+// SentencePiece's table of characters, mapped before pieces are looked for: a tokenizer.model's precompiled_charsmap,
+// or a tokenizer.json's normalizer Precompiled, in base64. It has 4 bytes with the size of a double-array trie, the
+// trie, and NUL-terminated texts that its values are offsets into. SentencePiece follows the trie unchecked and passes
+// on any bytes as text, so a damaged table could make it read out of bounds: both are checked here first.
 //
 // Throws Error if a text could lead outside or become invalid UTF-8. "" means no table.
 void CheckCharacterMap(std::string_view map, const std::string& where);

@@ -33,8 +33,7 @@ bool IsSpecial(const PieceModel::Piece& piece) { return piece.kind == 2 || piece
 constexpr size_t kChunkBytes = 4096;
 constexpr size_t kLongBytes = size_t{1} << 20;  // some 0.2 s
 
-// The library cannot be asked to stop: what takes long runs on a thread of its own, which Ctrl-C leaves to itself, with
-// all that it uses.
+// The library cannot stop: long calls run on a thread of their own, which Ctrl-C leaves behind with all it uses.
 std::vector<int> Encoded(const std::shared_ptr<sentencepiece::SentencePieceProcessor>& processor,
                          std::string_view text) {
   std::packaged_task<std::vector<int>()> task([processor, copy = std::string(text)] {

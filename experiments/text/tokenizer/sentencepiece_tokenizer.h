@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// SentencePiece's tokenizer.model. Ids of a text are those that the SentencePiece library gives, except where it has
-// added tokens: those of the folder, and the model's control and unknown pieces. They are found first, and the parts
-// between become ids as in transformers: only the first (with "legacy", each) gets the model's space in front, and none
-// loses spaces; with "add_prefix_space": false no text gets one. Long texts are encoded in chunks if that provably
-// changes no id, so that memory does not grow with the text; otherwise a text is encoded whole.
+// SentencePiece's tokenizer.model. Ids are the library's, except where a text has added tokens: the folder's, and the
+// model's control and unknown pieces. They are found first, and the parts between become ids as in transformers: only
+// the first (with "legacy", each) gets the model's space in front, none with "add_prefix_space": false, and none loses
+// spaces. Long texts are encoded in chunks if that provably changes no id, so that memory does not grow.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +22,8 @@ class SentencePieceProcessor;
 
 namespace tare {
 
-// Whether a text may be cut into chunks that SentencePiece encodes one by one without changing any id. Decided from the
-// bytes of tokenizer.model (a ModelProto in protobuf's wire format, sentencepiece_model.proto), because the library's
-// public interface does not say.
+// Whether SentencePiece can encode a text in chunks without changing any id. Decided from tokenizer.model's bytes (a
+// ModelProto in protobuf's wire format, sentencepiece_model.proto), as the library's interface does not say.
 //
 // The cut is between a character c and a space after it, where c is neither a space nor U+2581, which stands for a
 // space inside. It changes no id if

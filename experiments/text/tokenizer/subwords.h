@@ -83,14 +83,12 @@ class Subwords {
   virtual int32_t ids() const = 0;  // one more than the largest
 };
 
-// Type BPE or Unigram; a file without a type is recognised by its keys. Throws Error for other types, by name, and for
-// contents that do not fit together.
+// BPE or Unigram, by type, else by keys. Throws Error for other types, and for contents that do not fit together.
 std::unique_ptr<Subwords> ParseSubwords(const nlohmann::json& json, WordsOf words, const std::string& where);
 
-// Unigram as in the tokenizers library (tokenizers/src/models/unigram): the pieces with the largest sum of scores,
-// searched from left to right; of equal ones, the first found. A character that begins no piece is unknown and scores
-// 10 less than the worst piece; neighbouring unknown characters are one, and become bytes if all their bytes are pieces
-// (byte_fallback).
+// Unigram as in the tokenizers library (tokenizers/src/models/unigram): the pieces with the largest sum of scores, from
+// left to right; of equal ones, the first. A character that begins no piece is unknown and scores 10 less than the
+// worst; neighbouring unknown ones are one, and become bytes if all are pieces (byte_fallback).
 class Unigram : public Subwords {
  public:
   Unigram(const nlohmann::json& json, WordsOf words, const std::string& where);

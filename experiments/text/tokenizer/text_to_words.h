@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a tokenizer.json takes a text to its model: the normalizer changes it, the pre-tokenizer cuts it into words,
-// which the model encodes one by one.
+// From a tokenizer.json's text to its model: the normalizer changes it, the pre-tokenizer cuts it into words.
 #pragma once
 
 #include <concepts>
@@ -85,10 +84,9 @@ inline void RequireGrowth(size_t before, size_t after, std::string_view step) {
 
 // ---- Patterns (pattern.cc)
 
-// A pattern that a tokenizer.json finds in a text: a literal string, or a regular expression as the tokenizers library
-// reads it (Oniguruma, Ruby's syntax), run by PCRE2. Differences that matter for tokenizers are corrected: \s and \w
-// are Unicode's White_Space and word characters, ^ and $ match at lines. And how a text is cut at its matches, part by
-// part, so that the parts of a long text are never all in memory.
+// A tokenizer.json's pattern: a literal string, or a regular expression as the tokenizers library reads it (Oniguruma,
+// Ruby's syntax), run by PCRE2, with corrections: \s and \w are Unicode's White_Space and word characters, ^ and $
+// match at lines. A text is cut at its matches part by part, so a long text's parts are never all in memory.
 struct Part {
   size_t begin = 0, end = 0;
   bool is_match = false;
@@ -178,8 +176,7 @@ class PreTokenizer {
   // Throws Error, naming the type, for a type that Tare does not support.
   PreTokenizer(const nlohmann::json& json, const std::string& where);
 
-  // Each word goes through all steps before the next is cut, so that memory does not grow with the text. Throws Error
-  // if the text grows too much.
+  // Each word takes all steps before the next is cut, which bounds memory. Throws Error if the text grows too much.
   void ForEachWord(const Word& text, const WordVisitor& visit) const;
   // Whether the last step writes bytes in GPT-2's alphabet, which is left out, because the model takes the bytes.
   bool ends_in_bytes() const { return ends_in_bytes_; }

@@ -24,8 +24,7 @@ size_t CharacterFrom(std::string_view text, size_t at) {
   return at;
 }
 
-// The first place from `at` on where a line begins that is not empty, or where none does before `end`, a word, or a
-// character.
+// The first place from `at` on, before `end`, where a line that is not empty begins, else a word, else a character.
 size_t LineFrom(std::string_view text, size_t at, size_t end) {
   const std::string_view near = text.substr(0, std::min({text.size(), end, at + kNear}));
   const size_t line = near.find('\n', at);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint's own tokenizer: tokenizer.json of Hugging Face's tokenizers library (experiments/text/tokenizer) or
-// SentencePiece's tokenizer.model. If both exist, the first is used, as in transformers. And the
-// input of a language model (token_input.cc).
+// A checkpoint's tokenizer: Hugging Face's tokenizer.json (experiments/text/tokenizer), else SentencePiece's
+// tokenizer.model, as in transformers. And a language model's input (token_input.cc).
 #pragma once
 
 #include <cstddef>
@@ -41,8 +40,7 @@ class Tokenizer {
 
   // The ids of a text, without special tokens. Empty for an empty text, and for spaces that the model strips.
   std::vector<int32_t> Encode(std::string_view text) const { return model_->Encode(text); }
-  // The ids of a text that follow the caller's bos(): where the text begins with that token itself, the token is left
-  // out and a notice says so, so that no text begins with two.
+  // The ids after the caller's bos(): a text that begins with that token loses it, with a notice, so none has two.
   std::vector<int32_t> EncodeAfterBos(std::string_view text) const;
   // bos() and the ids after it.
   std::vector<int32_t> EncodeWithBos(std::string_view text) const;
@@ -92,15 +90,13 @@ inline constexpr size_t kLongText = size_t{16} << 20;  // bytes; encoding them t
 // Whether the part of a text of so many bytes is read in windows: it is long, and they are a small share of it.
 bool ReadInWindows(const TextPart& part, size_t bytes);
 
-// The text's bytes are cut into as many equal parts as there are windows. A window begins with the first line behind
-// the middle of its part (or where none begins in the next quarter of a part or 64 KiB, the first word), and has the
-// first ids that the tokenizer gives what follows, up to the middle of the next part. None where only spaces are.
-// Throws Error, with `where`, if what is read is not UTF-8.
+// A text's bytes are cut into equal parts, one per window, which begins with the first line after its part's middle (or
+// if none begins in the next quarter part or 64 KiB, a word), and has the first ids of what follows, up to the next
+// part's middle. None where only spaces are. Throws Error, with `where`, if what is read is not UTF-8.
 std::vector<std::vector<int32_t>> EncodeWindows(const Tokenizer& tokenizer, std::string_view text, const TextPart& part,
                                                 std::string_view where);
 
-// Throws Error unless the model has a row for each id. A tokenizer may have more pieces (gemma-3-1b), which few texts
-// have.
+// Throws Error unless the model has a row per id. A tokenizer may have more pieces (gemma-3-1b), rare in texts.
 void RequireRows(std::span<const int32_t> ids, int vocabulary, const std::string& where);
 
 struct TokenInput {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tokenizer in one file, as Hugging Face's tokenizers library stores it, with that library's rules
-// (github.com/huggingface/tokenizers): added tokens are found in the text, the rest is normalized and cut into words,
-// and each word becomes pieces; special tokens surround them; decoding reverses this. Truncation and padding are the
-// caller's.
+// A tokenizer in one file by Hugging Face's tokenizers library (github.com/huggingface/tokenizers), with its rules:
+// added tokens are found, the rest is normalized and cut into words, and each becomes pieces; special tokens surround
+// them; decoding reverses this. Truncation and padding are the caller's.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +38,7 @@ class Decoder {
 
 class TokenizerJson : public TokenizerModel {
  public:
-  // Throws Error, with `where` and the place, for parts that are missing, damaged, or of a type that Tare does not
-  // support.
+  // Throws Error, with `where` and the place, for parts that are missing, damaged, or of unsupported type.
   TokenizerJson(std::string_view text, const std::string& where, const FolderTokens& folder = {});
 
   std::vector<int32_t> Encode(std::string_view text) const override;
