@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ValueStore and BlockMeter of full_observer.h: the output's parts, and without those that are skipped; channels,
-// marked spans, output, maps, finite rows, columns, any row, whole blocks; values at hand.
+// ValueStore and BlockMeter: output and its skipped parts; channels, marked spans, output, maps, rows, columns, blocks.
 #include "experiments/observe/full_observer.h"
 
 #include <algorithm>

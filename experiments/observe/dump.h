@@ -11,8 +11,7 @@
 //
 // Or, named .kld, the logits as llama.cpp's base file (arrays/array_file.h).
 //
-// Under a plan these are the values that the model uses next: quantized if the plan says so. Attention executed in
-// integers does not show attn_logits.
+// Under a plan these are the values that the model uses next. Attention in integers does not show attn_logits.
 #pragma once
 
 #include <filesystem>

@@ -93,8 +93,7 @@ struct FullObserver::Target {
 
   const SiteKey key;
   std::mutex mutex;
-  // Until Take adds the rest, `all` holds the first positions only; its folds hold whole sequences, because some of
-  // their measures are not sums of those of their parts.
+  // Until Take adds the rest, `all` has only first positions; its folds hold whole sequences: not all measures add up.
   SiteStatistics all, rest;
   std::map<int64_t, OpenSequence> open;  // sequences of this batch
 };

@@ -2,8 +2,7 @@
 // Statistics of every selected site of a model: a SiteVisitor for what the forward pass shows, and a walk over the
 // weights. The result is bit-identical for any number of threads and any order of blocks.
 //
-// One pass measures all positions, and the rest without the first skip_first of every sequence: each row is measured
-// once and counted among the first ones or the rest, and all are both together.
+// One pass measures all positions, and the rest without each sequence's skip_first; each row is measured once.
 #pragma once
 
 #include <array>
@@ -41,8 +40,7 @@ struct SkippedOutput {
   std::array<double, kSparsityShares.size()> entries{}, blocks{};
 };
 
-// The row must be finite; sums over keys are in f32. Empty if the output is not finite: V has NaN or infinities, or the
-// sum overflows.
+// The row must be finite; sums over keys are f32. Empty if V is not finite or the sum overflows.
 std::optional<SkippedOutput> MeasureSkipped(std::span<const float> row, const ValueSlices& v);
 
 // Copies of V of the current layer, as the pass shows it before the layer's attention.
@@ -95,9 +93,8 @@ struct BlockMeasures {
   std::vector<std::pair<int64_t, Moments>> centred;
 };
 
-// Measures one block of a site's values: one double per row and sum (quant/observe/statistics_set.h). Rounding is per
-// row, because no split of the stream cuts a row. Each thread has its own meter: it remembers the first map's rows for
-// the difference that follows them.
+// Measures a block of a site's values: a double per row and sum (quant/observe/statistics_set.h), rounded per row,
+// which no split of the stream cuts. One per thread: it remembers the first map's rows for the difference after them.
 class BlockMeter {
  public:
   // Positions of the published sink rate: the share that the first kSinkTokens queries give to the first key.
@@ -107,8 +104,7 @@ class BlockMeter {
   // The output is computed for every kOutputStride-th query only, because each costs a product with V.
   static constexpr int64_t kOutputStride = 16;
 
-  // All arguments but the last must outlive it. skip_first: positions of every sequence that are measured apart; of
-  // weights there are none.
+  // All but the last must outlive it. skip_first: positions of each sequence measured apart; none of weights.
   BlockMeter(std::span<const MeasuredFormat> formats, const MarkedSpans& spans, const ValueStore& values,
              const WideScales& scales, int64_t skip_first);
 
@@ -158,8 +154,7 @@ class FullObserver : public SiteVisitor {
   void BeginBatch(int64_t slots) override;  // the previous batch's sequences are now complete
   void Visit(const SiteBlock& block, int thread) override;
 
-  // A visitor that must see each batch in a separate earlier pass, for formats whose scales span rows; null if not
-  // needed.
+  // Must see each batch in an earlier pass, for formats whose scales span rows; null if not needed.
   SiteVisitor* FirstPass() { return scales_.Any() ? &scales_ : nullptr; }
 
   // Observes the selected weights: rows are output channels, columns input channels, all in one "sequence".

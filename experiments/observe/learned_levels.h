@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Levels of keys and values, learned on a calibration text for each layer: the plan's rules of k and v whose format has
-// a mean (normal3+mean, grid(...)+mean) keep all but their levels, which become those at which the values that they
-// round on this text lose least, without outliers, in units of their group's deviation about its mean. Source: the
-// non-uniform levels of KVQuant (Hooper et al., arXiv 2401.18079, section 3.3), one set for each layer's keys and one
-// for its values. KVQuant scales by the range, and weighs each value by the squared gradient of the model's loss; here
-// all values weigh the same.
+// Levels of keys and values, learned by layer on a calibration text: rules of k and v whose format has a mean
+// (normal3+mean, grid(...)+mean) get levels at which the values that they round on this text lose least, without
+// outliers, in units of their group's deviation about its mean. Source: KVQuant's non-uniform levels (Hooper et al.,
+// arXiv 2401.18079, section 3.3), one set per layer's keys and values. KVQuant scales by range and weighs by the
+// squared gradient of the model's loss; here all values weigh the same.
 #pragma once
 
 #include <cstdint>

@@ -53,8 +53,7 @@ Marks MarksOf(const nlohmann::json& line, int64_t length, const std::string& whe
   return marks;
 }
 
-// How many of the context's tokens cover the text before `end`. A mark on a word covers only the word, because spaces
-// at the end are not encoded.
+// The context's tokens before text offset `end`. Trailing spaces are not encoded: a marked word has only its tokens.
 int64_t TokensBefore(size_t end, const ChoiceItem& item, const EncodedChoice::Ending& whole,
                      const Tokenizer& tokenizer) {
   std::string_view text = std::string_view(item.Context(static_cast<size_t>(item.label))).substr(0, end);

@@ -75,8 +75,7 @@ void CheckFormats(const std::vector<std::string>& formats, const SiteSelection& 
 
 int64_t SumOf(std::span<const int64_t> lengths) { return std::ranges::fold_left(lengths, int64_t{0}, std::plus{}); }
 
-// The pass in which the observer learns what it rounds by, if it has one, and the pass that it measures. If there are
-// both, each is half of the progress of the batch.
+// The pass in which the observer learns its scales, if any, and the measuring pass: each half of the batch's progress.
 void RunPasses(Model& model, const TokenBatch& batch, FullObserver& observer, const Progress& within) {
   SiteVisitor *const first = observer.FirstPass(), *const measured = &observer;
   const int passes = first == nullptr ? 1 : 2;

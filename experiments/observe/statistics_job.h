@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What statistics measure (sites, at these what formats lose, and the attention on marked positions), and a job of it
-// as units of work: --shard i/n runs the units u with u mod n = i. Finished units are kept beside the file (FILE.part),
-// from which the same job continues; the resulting file is byte-identical.
-//
-// Of a model on an input, a unit of work is a batch of ForwardAll; the weights belong to the first.
+// What statistics measure (sites, their formats' errors, attention on marked positions), and a job of units of work:
+// --shard i/n runs units u with u mod n = i. Finished units stay beside the file (FILE.part), from which the job
+// continues; the file is byte-identical. A unit is a batch of ForwardAll; the weights belong to the first.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +26,7 @@
 
 namespace tare {
 
-// Names of sites or groups with the selectors of plans, separated by commas (attn_logits[l0-3,m1],layer_out,weights);
-// empty text means all sites of the model.
+// Sites or groups with plans' selectors, by commas (attn_logits[l0-3,m1],layer_out,weights); empty: all of the model's.
 class SiteSelection {
  public:
   // Throws Error for a name or selector that matches nothing in this model.
@@ -46,10 +43,9 @@ class SiteSelection {
   std::string canonical_;
 };
 
-// A format whose error statistics measure. A scale belongs to the current row (row, token; group<N> and block<N>: N
-// neighbouring values of it) or spans rows of the sequence (tensor, head, channel); then an earlier pass finds the
-// magnitude of the largest code. Formats with their own blocks place them as plans do: along the tokens for v. One with
-// blocks of its own (mxfp4) has no granularity in its name.
+// A format whose error is measured. A scale belongs to the row (row, token; group<N> and block<N>: N neighbours of it)
+// or spans a sequence's rows (tensor, head, channel), after an earlier pass for the largest code's magnitude. Formats
+// with own blocks (mxfp4, without granularity) place them as plans do: along the tokens for v.
 struct MeasuredFormat {
   Format format = Format::kInt8;
   Granularity granularity;
@@ -71,16 +67,14 @@ struct WideClips {
   std::span<const float> channels;  // one per value of the row
 };
 
-// Quantizes and dequantizes the row with absmax scales; its values must be finite. A site that is never negative
-// (probs) uses the unsigned format with as many bits.
+// Rounds a finite row with absmax scales. A site never negative (probs) uses the unsigned format of as many bits.
 void QuantizeRow(const MeasuredFormat& format, Site site, const WideClips& clips, std::span<const float> row,
                  std::span<float> quantized);
 // As QuantizeRow, for all rows of a block, in place; not for scales per channel over a few tokens.
 void QuantizeBlock(const MeasuredFormat& format, const WideClips& clips, const SiteBlock& block);
 
-// Finds the magnitude of the largest code for scales that span rows. It must be known before the first row is measured,
-// so this visitor sees each batch in a separate pass before the measuring one. A scale covers one sequence (all rows of
-// a weight), as in simulated plans (experiments/plan/simulated/simulated_quantizer.h):
+// Finds the largest codes' magnitudes for scales that span rows, in a pass over each batch before the measuring one. A
+// scale covers one sequence (all rows of a weight), as in simulated plans (simulated_quantizer.h):
 //
 //   tensor    all selected heads and maps, or all channels, of a layer's site
 //   head      one head and map
@@ -99,8 +93,7 @@ class WideScales : public SiteVisitor {
   void BeginBatch(int64_t) override;
   void Visit(const SiteBlock& block, int thread) override;
 
-  // The scales of a block of the same batch, in the next pass, until the next batch begins. Zeros for sites that are
-  // not selected.
+  // A block's scales in the next pass of the batch, valid until the next. Zeros for sites that are not selected.
   WideClips Find(const SiteBlock& block) const;
 
  private:
@@ -117,8 +110,7 @@ class WideScales : public SiteVisitor {
 //
 //   {"sequence": 0, "answer": [[10, 14]], "noise": [[1, 10], [14, 60]], "queries": [63, 64]}
 //
-// queries: positions whose attention is measured; default: the last. noise: default: every position from 1 to the first
-// query that is not in the answer.
+// queries: positions with measured attention; default: the last. noise: default: 1 to the first query except answers.
 //
 // Or multiple-choice items whose true ending occurs in the context (needles in a haystack), as an input of statistics.
 // An item is one sequence, `<s>`, context and true ending, tokenized as in the choice task, with marks:
@@ -188,8 +180,7 @@ struct StatisticsOptions {
 // Hash of all lengths and ids, by which runs on the same sequences are recognised.
 std::string HashOf(const std::vector<ScoredSequence>& sequences);
 
-// Records the options in the job: sites, formats, calibrators, spans, skipped positions. Throws Error for a format that
-// is measured at none of the selected sites.
+// Records sites, formats, calibrators, spans and skipped positions. Throws Error for a format that no site measures.
 void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const SiteSelection& sites,
                 const ModelSites& model);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON of rows, figures and SQNR, pooled sites, cells of text, JSON of sites, CSV, the table of a site, the overview,
-// where another set is larger and where smaller.
+// JSON of rows, figures, SQNR; pooled sites, text cells, site JSON, CSV, a site's table, overview, larger and smaller.
 #include "experiments/observe/statistics_report.h"
 
 #include <algorithm>
@@ -55,8 +54,7 @@ Json SqnrJson(const StatisticsSet& set, Site site, const Fold& total) {
   return sqnr;
 }
 
-// A site with its layers, heads and maps together; of positions from `from` on. layer: of the largest value, if it has
-// one.
+// A site's layers, heads and maps together, of positions from `from`. layer: of the largest value, if any.
 struct PooledSite {
   Site site;
   int64_t from;

@@ -45,16 +45,14 @@ std::string RowsTable(const nlohmann::ordered_json& json);
 // "all positions", "without position 0", "without positions 0 to 3"; "all rows" of weights.
 std::string PositionsText(std::string_view site, int64_t from);
 
-// One line per site, and one of its rest, with layers, heads and maps pooled: figures, the layer of the largest value,
-// and the signal-to-noise ratio of each format.
+// A line per site, and of its rest, layers, heads and maps pooled: figures, the largest value's layer, formats' SNR.
 std::string OverviewTable(const StatisticsSet& set);
 // The ratios alone, of all positions (from 0) or of the rest: {site: {"int8/row.sqnr_db": ..}}.
 nlohmann::ordered_json OverviewSqnrJson(const StatisticsSet& set, int64_t from);
 
-// Differences between two statistics files (two models or two texts): each measure per site and layer (heads and maps
-// pooled), of all positions and of the rest, with a percentile bootstrap over groups of sequences
-// (SiteStatistics::kFolds, or single sequences if there are no more). Files of the same sequences are resampled
-// together, others separately. Maxima have no interval.
+// Differences between two statistics files (two models or texts): each measure per site and layer (heads and maps
+// pooled), of all positions and the rest, with a percentile bootstrap over groups of sequences (SiteStatistics::kFolds,
+// or single ones if no more). Files of the same sequences are resampled together. Maxima have no interval.
 //
 // Each interval is for its own row. Significance covers all rows: p is Student's t of the difference over its bootstrap
 // error, with one degree of freedom less than there are groups; p_holm is Holm's correction of it.
@@ -81,8 +79,7 @@ std::string DiffTable(const nlohmann::ordered_json& diff, std::optional<size_t> 
 std::vector<std::string> SideSentences(const StatisticsSet& a, const std::string& name_a, const StatisticsSet& b,
                                        const std::string& name_b);
 
-// The figures of the Differential Transformer's table 5 from one model's statistics, as JSON (tare.stats/3), and of
-// several models side by side, of these sites.
+// Figures of the Differential Transformer's table 5 as JSON (tare.stats/3), and of several models, of these sites.
 inline constexpr const char* kOutlierSites = "attn_logits,layer_out";
 
 // The outliers of a site, merged over layers, heads or maps left empty; of all positions or of the rest.

@@ -65,8 +65,7 @@ bool ReadPolicy(std::string_view rule, CachePolicy& policy);
 // What differs from the default, ",first=4,keep=h2o/256"; "" if nothing does.
 std::string TextOf(const CachePolicy& policy);
 
-// What the queries of a run found in caches with rules that round: pairs of a query and a key that its cache held, and
-// those of them whose key was in codes.
+// What a run's queries found in caches that round: pairs of query and held key, and those with the key in codes.
 struct HeldKeys {
   double all = 0, rounded = 0;
 };
@@ -82,12 +81,10 @@ struct CachePlan {
   CacheRules OfLayer(int layer) const;
 };
 
-// Throws Error, naming the rule, for text not of this form, and for a policy that drops keys with scales per channel or
-// prerotary keys, which cannot move.
+// Throws Error, naming the rule, for other text, and policies that drop channel-scaled or prerotary keys (immovable).
 CachePlan ParseCachePlan(std::string_view text);
 
-// The rules of `base`, if there is one, followed by the plan's rules for caches; empty without either. Throws Error as
-// ParseCachePlan does.
+// The rules of `base`, then the plan's for caches; empty without either. Throws Error as ParseCachePlan.
 std::optional<CachePlan> CachePlanOf(const Plan& plan, const std::optional<CachePlan>& base = std::nullopt);
 
 // ParseCachePlan(Name(p)) is p.

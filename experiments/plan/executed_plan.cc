@@ -72,7 +72,7 @@ const float* MeanOf(const FloatHeads<const float>& x, const std::optional<MeanOv
 }
 
 // The largest magnitude of what shares each token's scale, [heads][tokens], counted from `before` tokens before the
-// first; null where tokens have their own. What is not finite is left to the kernels, which name its place.
+// first; else null. Kernels name values that are not finite.
 const float* SharedMagnitudes(const FloatHeads<const float>& x, int64_t before, const float* mean, Granularity scale,
                               std::vector<float>& magnitudes) {
   if (scale.kind == Kind::kToken) return nullptr;

@@ -15,8 +15,7 @@ std::string KeptName(const SiteKey& key) {
                    key.map.value_or(0));
 }
 
-// The clips in a quantized checkpoint (tare quantize --stats), for exactly the rules that it was made with; empty if it
-// has none.
+// A quantized checkpoint's clips (tare quantize --stats), for exactly the rules that made it; or empty.
 StaticSource FromModel(const Checkpoint& files) {
   if (files.quantized() == nullptr || files.quantized()->clips().empty()) return {};
   return [clips = files.quantized()->clips(), plan = Plan::Parse(files.quantized()->provenance().plan)](

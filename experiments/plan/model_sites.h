@@ -29,8 +29,7 @@ struct StoredWeight {
   std::optional<Format> format;        // of codes that kernels read; empty: floating point
   int64_t group = 0;                   // with codes: values of a row that share a scale
   const Hadamard* rotation = nullptr;  // with codes: R, if they are of W R
-  // Another tool's name for how it is stored, or empty. Rules for weights round its values once more, whatever its
-  // codes.
+  // Another tool's name for its storage, or empty. Rules for weights round its values again, whatever its codes.
   std::string scheme = {};
   std::optional<float> input_scale = {};  // by which that tool rounds its inputs, one for all
 };
@@ -50,8 +49,7 @@ struct ModelSites {
   bool decodes = false;           // runs token by token, over caches
   // For each site with heads, by head: 1 or 2 if only that map uses it, else empty.
   std::map<Site, std::vector<std::optional<int>>> heads;
-  // For the same sites, by head: its group, from 0. Heads that share keys or values are one group
-  // (kernels/decode/decode_heads.h); empty where the model's head table is not known.
+  // Each head's group, from 0: heads that share keys or values (kernels/decode/decode_heads.h); empty if unknown.
   std::map<Site, std::vector<int>> groups = {};
   // The layers that have a site, for sites that are not in all of them.
   std::map<Site, std::vector<int>> layers_of = {};
@@ -70,8 +68,7 @@ struct ModelSites {
   std::vector<SiteKey> Keys(Site site) const;
 };
 
-// Reads a statistics file for a model. Throws Error, with both hashes, if it is of other weights, or if it says that it
-// is of another configuration.
+// Reads a model's statistics. Throws Error, with both hashes, for other weights, or if it names another configuration.
 std::shared_ptr<const StatisticsSet> ReadStatisticsOf(const std::filesystem::path& path,
                                                       const std::string& weights_sha256,
                                                       const std::string& config_sha256);
@@ -80,8 +77,7 @@ std::shared_ptr<const StatisticsSet> ReadStatisticsOf(const std::filesystem::pat
 using StaticSource = std::function<std::vector<float>(const Rule& rule, const SiteKey& key)>;
 
 StaticSource FromStatistics(std::shared_ptr<const StatisticsSet> seen);
-// The user's statistics file, or else the model's own clips (tare quantize --stats), for exactly the rules that it was
-// made with; empty if it has none.
+// The user's statistics file, or else the model's clips (tare quantize --stats), for exactly its rules; or empty.
 StaticSource StaticSourceOf(const std::filesystem::path& statistics, const Checkpoint& files);
 
 // Static clips under their names in a quantized checkpoint.

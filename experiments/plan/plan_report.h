@@ -62,8 +62,7 @@ nlohmann::ordered_json PlanJson(const Plan& plan, const ModelSites& model, const
 // Lines of at most 80 columns, except for longer rules and reasons.
 std::string PlanText(const nlohmann::ordered_json& json);
 
-// A substitute for a model, for plans without selectors: one layer, heads with two maps. Throws Error for a plan that
-// selects layers, heads or maps.
+// For plans without selectors: one layer, heads with two maps. Throws Error if a plan selects layers, heads or maps.
 ModelSites AnyModel(const Plan& plan);
 
 }  // namespace tare

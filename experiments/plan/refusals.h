@@ -5,8 +5,7 @@
 //   plan rule 'k=int8/head+smooth': got +smooth with a scale per head, expected one per token, channel, group<N> or
 //   block<N>.channel; try token+smooth
 //
-// Refusals that compare a rule with another one, or with a model's layers and weights, are in resolved_plan.cc and
-// executed_plan.cc.
+// Refusals by another rule, or a model's layers and weights, are in resolved_plan.cc and executed_plan.cc.
 #pragma once
 
 #include <array>

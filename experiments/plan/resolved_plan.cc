@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this file refuses, in order: a rule's rotations and groups, a plan's weights, files and inputs; then the checks
-// that others call too, and the plan itself.
+// Refusals, in order: a rule's rotations, groups; a plan's weights, files, inputs; checks others call; the plan itself.
 #include "experiments/plan/resolved_plan.h"
 
 #include <algorithm>

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan resolved once for a model: for each place, the rule that applies there and, for a rule with +static, its clip.
-// The constructor refuses all that cannot be run, so the code that runs the plan needs no checks:
+// A plan resolved for a model: each place's rule and, for +static, its clip. The constructor refuses what cannot run
+// (refusals.h: what one rule combines), so the code that runs the plan needs no checks:
 //
-//   plan rule 'difference=u8/row': got a scale per row, expected one per block<N>; try simulating it, ...
-//
-// refusals.h has the refusals of what one rule combines.
+//   plan rule 'difference=u8/row': got a scale per row, expected one per block<N>; try simulating it
 #pragma once
 
 #include <array>
@@ -33,9 +31,8 @@ class ResolvedPlan;
 // for q and k, per block and channel, channel or head for v, per block for difference, per block or row for probs, also
 // with +top and +unnormalized, and per row for attn_logits, with one rule per site for all heads and maps of the layer.
 //
-// ExecutedSequence takes one sequence through attention on those kernels, with the means of Q, K and V that
-// +smooth subtracts, the magnitudes that tokens share, and rows that +hadamard rotates. Products of Q and K do not
-// change if both are rotated; of V, the outputs are rotated back.
+// ExecutedSequence runs one sequence, with means of Q, K and V that +smooth subtracts, shared magnitudes, and rows that
+// +hadamard rotates. Rotating both Q and K keeps their products; with V, outputs are rotated back.
 inline constexpr std::array kAttentionSites{Site::kQ,          Site::kK,     Site::kV,
                                             Site::kAttnLogits, Site::kProbs, Site::kDifference};
 
@@ -50,12 +47,10 @@ struct ExecutedPlan {
   std::optional<RotatedRuns> rotated_v = {};
 };
 
-// For one layer; empty if the plan leaves its attention in f32. Throws Error, naming the rule that the kernels cannot
-// execute and what they support.
+// For one layer; empty for f32 attention. Throws Error, naming a rule that kernels cannot execute, and what they can.
 std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const ModelSites& model, int layer);
 
-// For attention without a model: one layer with `heads` heads at every site. Throws Error, starting with `where`, for a
-// plan without rules for attention.
+// One layer with `heads` heads at every site. Throws Error, starting with `where`, for a plan without attention.
 ExecutedPlan ExecutedPlanOfText(const std::string& where, const std::string& plan, int heads);
 
 // Grows with the largest sequence, and is kept.
@@ -92,9 +87,8 @@ bool SpansRows(const Plan& plan);
 
 class ResolvedPlan {
  public:
-  // statics: for rules with +static; without it, inputs of another tool's weights take the file's own scales, where it
-  // has some. Throws Error for a rule that cannot be carried out on this model, with what it says, what was expected
-  // and what to try.
+  // statics: for +static; without it, inputs of another tool's weights take the file's scales, if any. Throws Error,
+  // with got, expected and a suggestion, for a rule that cannot run on this model.
   ResolvedPlan(Plan plan, const ModelSites& model, Carrying carrying, const StaticSource& statics = {});
 
   const Plan& plan() const { return plan_; }
@@ -131,12 +125,10 @@ bool NeedsSurvey(const Rule& rule);
 // Whether there is an f32 per tensor, besides the scales of blocks, that depends on the values (NVFP4). Not for maps,
 // which are at most 1 and use 1, nor in caches, which use 1 as they do not know what comes.
 bool HasTensorScale(const Rule& rule);
-// Whether the rule gives a difference unsigned codes: it has both signs, so they need a zero point
-// (quant/format/round.h).
+// Whether a difference gets unsigned codes, which need a zero point for its signs (quant/format/round.h).
 bool HasZeroPoint(const Rule& rule);
 
-// The place of the input that a linear layer multiplies by the weights of this place. Executed rules for
-// experts.down.in cover all of a token's experts, so its place is the first expert's.
+// The input that these weights multiply. experts.down.in has one rule for a token's experts: the first expert's place.
 SiteKey InputKeyOf(const SiteKey& weight);
 
 // Refuses a selector that matches nothing in the model at this site; `where` starts the message.

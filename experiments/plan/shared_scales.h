@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Enumerates groups of values that share a scale, and sets outliers of a group apart, for simulated plans and for the
-// measurement of formats.
+// Enumerates groups of values that share a scale, and outliers, for simulated plans and measured formats.
 //
 //   row, token           one row of a block
 //   group<N>, block<N>   N neighbouring values of a row
@@ -9,10 +8,9 @@
 //   block<N>.channel     N rows of a column, counted from the block's first row
 //   tensor, head, heads  rows of many blocks: their largest magnitudes must be gathered first (SharedMaxima)
 //
-// +outliers<percent>: of n values that share a scale, the ceil(percent / 100 n) at the ends stay as they are, and the
-// scale is that of the others. "At the ends" is farthest from 0, and with a zero point, a minimum or a mean farthest
-// from the group's median; of equally far ones the first. Source: the dense and sparse parts of KVQuant (Hooper et al.,
-// arXiv 2401.18079, section 3.4), whose thresholds are an upper and a lower quantile.
+// +outliers<percent>: of n values that share a scale, ceil(percent / 100 n) at the ends stay, and the scale is the
+// others'. "At the ends": farthest from 0, or with a zero point, minimum or mean from the group's median; of equals the
+// first. Source: KVQuant (Hooper et al., arXiv 2401.18079, section 3.4), by an upper and a lower quantile.
 #pragma once
 
 #include <cstddef>
@@ -47,8 +45,7 @@ class SetApart {
   std::vector<float> outliers_, others_;
 };
 
-// Which scale of those that tokens<N> has for N tokens is token i's. Of 8 neighbouring tokens, 8 / scales neighbours
-// share one.
+// Which of the scales of tokens<N> is token i's. Of 8 neighbouring tokens, 8 / scales neighbours share one.
 inline int64_t ScaleOfToken(Granularity::Kind kind, int64_t i) { return i % 8 * ScalesOfTokens(kind) / 8; }
 
 // Values of a block that share a scale; the i-th is in row + i * row_step.
@@ -58,8 +55,7 @@ struct ScaleGroup {
   int64_t row_step = 0;         // 0: along one row, or rows one after another; 1: down one column
 };
 
-// Every group of a block, row by row (for tensor, head and heads: every row) or column by column. What body does
-// to a group's values, it does to the block's.
+// Every group of a block, by row (for tensor, head and heads: every row) or column. body works on the block's values.
 void ForEachGroup(const SiteBlock& block, Granularity granularity, const std::function<void(const ScaleGroup&)>& body);
 
 // What ScaleFor takes for values that share a scale and have this largest magnitude: absmax, unless the rule clips
@@ -79,8 +75,7 @@ struct WidePlace {
 // The place of a block's scale per tensor, of its rows' scales over heads, or of those per head and channel.
 WidePlace PlaceOf(const SiteBlock& block, Granularity::Kind kind, const Rule* rule = nullptr);
 
-// Largest magnitudes of a batch's places: one each, or one per channel or token. Thread-safe; the order does not
-// matter.
+// Largest magnitudes of a batch's places, one each, or per channel or token. Thread-safe; order does not matter.
 class SharedMaxima {
  public:
   void Clear() { maxima_.clear(); }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CalibratedRounding of one matrix, and CalibratedLayers: the run, counts of batches, passes, errors of outputs, saved
-// parts, rounding.
+// CalibratedRounding, and CalibratedLayers: the run, counts of batches, passes, output errors, saved parts, rounding.
 #include "experiments/quantize/calibrated_layers.h"
 
 #include <algorithm>

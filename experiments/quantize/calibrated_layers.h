@@ -24,8 +24,7 @@ namespace tare {
 // Rounds weights that share an input by the steps of a method, with the input's second moments.
 class CalibratedRounding {
  public:
-  // The steps that round layers together take no part. Throws Error, starting with the input's `where`, for moments
-  // that a step cannot use.
+  // Steps that round layers together take no part. Throws Error, starting with `where`, for moments a step cannot use.
   CalibratedRounding(const QuantizeMethod& method, SharedInput input);
 
   // weight: the matrix's site; rule: not with one scale per tensor. Uses all threads.
@@ -46,8 +45,7 @@ class CalibratedLayers {
                    const CalibrationWindows& text, const LayerMatrices& matrices, LayerParts& parts,
                    const Provenance& provenance, const std::string& config_text);
 
-  // Rounds every layer that is no part of the job yet. Returns how many tokens reached the experts of each layer that
-  // has some.
+  // Rounds every layer that the job lacks. Returns how many tokens reached each expert, by layer.
   std::vector<ReachedExperts> Run(const Progress& progress);
   // After Run: QuantizeSummary::output_error.
   std::optional<double> OutputError() const {

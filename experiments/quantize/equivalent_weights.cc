@@ -111,8 +111,7 @@ class LayerChanges {
   int layer_;
 };
 
-// Where the stream is turned, a norm's weight goes into its readers. A bias stays with the norm, divided by the weight
-// that the readers multiply by, and turned as the stream is.
+// A turned stream's norm weight goes into its readers; a bias stays, divided by that weight and turned like the stream.
 void MoveWeight(EquivalentWeights& w, const Checkpoint& files, const std::string& norm, const std::string& bias,
                 const std::vector<TensorChange*>& readers, const std::shared_ptr<const ChannelRotation>& stream) {
   const std::vector<float> weight = Values(*files.Find(norm));

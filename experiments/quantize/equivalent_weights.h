@@ -50,18 +50,15 @@ struct EquivalentWeights {
   bool unties = false;                          // embedding and head become separate
 };
 
-// s_j of one layer by the input's site: q_proj.in [E], gate_proj.in or experts.gate_up.in [E], down_proj.in [I];
-// o_proj.in [G d], by the channel of v, or [2 d], of a head norm; mamba.dt_proj.in [R]. A site that is missing, or that
-// cannot be smoothed, does not change.
+// s_j of one layer by input site: q_proj.in, gate_proj.in or experts.gate_up.in [E], down_proj.in [I]; o_proj.in [G d],
+// by v's channel, or [2 d], a head norm's; mamba.dt_proj.in [R]. Other sites do not change.
 using LayerSmoothing = std::map<Site, std::vector<float>>;
 
-// Inputs whose channels are scaled are Family::smoothed. Throws Error, starting with the method's name, for a family
-// without.
+// Scaled inputs are Family::smoothed. Throws Error, starting with the method's name, for a family without.
 void RequireScaledInputs(const Family& family, std::string_view method);
 
-// Which factor each of the input's channels uses: for o_proj that of the value channel that it comes from, which all
-// heads that share a V have in common, or of the head norm's channel, which all heads have in common; for others its
-// own.
+// Each input channel's factor: for o_proj its value channel's, shared by all heads that share a V, or its head norm
+// channel's, shared by all heads; for others its own.
 std::vector<int64_t> FactorOf(Site site, int64_t channels, const ModelConfig& config);
 
 // Whether a linear layer multiplies what a norm makes of the residual stream, or adds to the stream.
@@ -79,8 +76,7 @@ struct ValueBlocks {
 };
 ValueBlocks RotatedValues(const ModelConfig& config);
 
-// Orthogonal matrices, row-major, after the Hadamard rotations (ChannelRotation): of the stream's channels (SpinQuant's
-// R1) and of each layer's values (its R2). Empty: none.
+// Orthogonal, row-major, after Hadamard's (ChannelRotation): SpinQuant's R1 of the stream, R2 of layers' values.
 struct LearnedRotations {
   std::vector<double> stream;
   std::vector<std::vector<double>> values;  // by layer, or none at all
@@ -96,8 +92,7 @@ EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& config,
 std::string ConfigOf(const std::filesystem::path& model);
 std::string UntiedConfigOf(const std::filesystem::path& model);
 
-// Writes the changed checkpoint, in f32 where something changed, as a MODEL file without codes. Holds one matrix in
-// memory.
+// Writes the changed checkpoint as a MODEL file without codes, f32 where changed. Holds one matrix in memory.
 void WriteEquivalent(const Checkpoint& files, const std::filesystem::path& model, const EquivalentWeights& weights,
                      const Provenance& provenance, const std::filesystem::path& out, const Progress& progress);
 

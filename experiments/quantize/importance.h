@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much each input channel of a model's weights counts, the mean of x^2, in llama.cpp's files
-// (quant/interchange/gguf/imatrix.h). Weights have their names in GGUF files. Families that llama.cpp lacks, as the
-// differential ones, have the names that a llama's tensors would have.
+// Importance of input channels, the mean of x^2, in llama.cpp's files (quant/interchange/gguf/imatrix.h). Weights have
+// GGUF names; families that llama.cpp lacks, as the differential ones, a llama's.
 #pragma once
 
 #include <vector>
@@ -12,8 +11,7 @@
 
 namespace tare {
 
-// A value for each input channel of a weight. Throws Error if the matrix has none of it, or other sizes than the
-// model's.
+// A value per input channel of a weight. Throws Error if the matrix lacks the weight or has other sizes.
 std::vector<float> ImportanceOf(const gguf::Imatrix& matrix, const ModelConfig& config, const LinearLayer& linear);
 
 // What llama-imatrix sums over the same tokens, exactly, and as one chunk. Throws Error for inputs of layers that the

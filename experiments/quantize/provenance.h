@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The origin of a quantized checkpoint: every step since the first checkpoint, finished parts of a job, and what a job
-// takes over from its checkpoint.
+// A quantized checkpoint's origin: every step so far, a job's finished parts, and what it takes from its checkpoint.
 #pragma once
 
 #include <filesystem>
@@ -18,24 +17,21 @@ namespace tare {
 // Throws Error for a file with codes, which cannot be quantized again.
 void RefuseCodes(const Checkpoint& files, const std::filesystem::path& model);
 
-// The provenance of a step's input: a folder's name and hash, or what a file records. sha256: its ContentHash, where it
-// is known; empty: it is read.
+// A step's input: a folder's name and hash, or a file's record. sha256: the known ContentHash; empty: it is read.
 Provenance ProvenanceOf(const Checkpoint& files, const std::filesystem::path& model, const std::string& sha256 = "");
 
 // Adds a step: its name to the method, its text (if any) to the calibration.
 void AddStep(Provenance& provenance, const std::string& method, const std::string& calibration);
 
-// Throws Error, naming the file and the option that differs, unless this job made the file for a model with this
-// config.json.
+// Throws Error, naming file and option, unless this job made the file for a model with this config.json.
 void RequireSameJob(const std::filesystem::path& path, const QuantizedCheckpoint& file, const Provenance& job,
                     const std::string& config);
 
 // What becomes of the parts that an earlier job left: deleted when this job keeps its own first part, or this job's.
 enum class EarlierParts { kDeleted, kTakenUp };
 
-// Finished parts of a long `tare quantize` job, kept in the folder OUT.parts beside the result for its next run: the
-// equivalent checkpoint (prepared.h5) and the codes of each finished layer (layer-N.h5), each file complete or absent.
-// Somebody else's file of such a name is neither taken nor removed.
+// Finished parts of a long `tare quantize` job, in OUT.parts beside the result for its next run: the equivalent
+// checkpoint (prepared.h5) and each layer's codes (layer-N.h5), complete or absent. Others' files stay.
 class LayerParts {
  public:
   // Throws Error where the folder has a file of a part's name that is none, or that is an input.
@@ -68,10 +64,9 @@ class LayerParts {
   bool begun_;  // whether the parts in the folder are this job's
 };
 
-// One reading of a checkpoint before a long job: returns its ContentHash. Each part of a file is checked where it has
-// just been hashed, so that a checkpoint larger than memory comes from the disk once. Throws Error, starting with the
-// path, if a tensor in f32, bf16 or f16 has a value that is not finite; what other tools quantized is checked where it
-// is dequantized. Progress in bytes, of a folder.
+// Reads a checkpoint once before a long job, also one larger than memory: returns its ContentHash, and checks each part
+// just hashed. Throws Error, starting with the path, for f32, bf16 or f16 values that are not finite; other tools'
+// codes are checked when dequantized. Progress in bytes, of a folder.
 std::string ReadWhole(const std::filesystem::path& path, const Progress& progress);
 
 // config.json, as given, and the tokenizer's files of the checkpoint at `model`.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A method of `tare quantize --method`: steps joined by +, in the order of their places and each at most once. A step
-// is fully described by its record, in the step's own source; steps/table.h lists the records, and no other code asks
-// for a step by its name.
-// And what one `tare quantize` is asked for and reports, and running it.
+// A method of `tare quantize --method`: steps joined by +, in order, each at most once. A step's record, in its own
+// source, fully describes it; steps/table.h lists the records, and no other code asks for steps by name. And a job:
+// what one `tare quantize` is asked for, reports and runs.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +58,7 @@ class SharedInput {
   SharedInput(const SecondMoments& of, int64_t most_together, const Hadamard* of_rules, std::string name)
       : moments(of), together(most_together), where(std::move(name)), rotation(of_rules) {}
 
-  // Sums of x x^T over the calibration's tokens; of a step that compares with the stored model, also how the stored
-  // model's inputs differ.
+  // Sums of x x^T over the calibration's tokens; for a step that compares, also how the stored model's inputs differ.
   const SecondMoments& moments;
   const int64_t together;          // the most of them that share a code in any of the weights
   const std::string where;         // before messages
@@ -73,8 +71,7 @@ class SharedInput {
   std::vector<float> rotated_;
 };
 
-// How a step rounds the weights W [out, in] that share an input. What is empty is left to the other steps, or to
-// rounding to nearest.
+// How a step rounds the W [out, in] of one input. Empty: left to other steps, or to nearest.
 struct InputRounding {
   // W, before any rotation, becomes what the codes should be near.
   std::function<void(int64_t out, float* w)> aim = {};
@@ -85,8 +82,7 @@ struct InputRounding {
   std::function<void(const ReadRow& read, QuantizedMatrixBuffer& matrix)> improve = {};
 };
 
-// One batch at a layer, each [R, E]: its input in the model rounded so far, and the stored model's state after the
-// layer. Views.
+// Views of one batch, each [R, E]: a layer's input in the rounded model, and the stored model's state after it.
 struct LayerTokens {
   const TokenBatch* batch;
   const float* input;
@@ -116,8 +112,7 @@ struct LayerRounding {
 using RoundMatrix = std::function<QuantizedMatrixBuffer(const WeightMatrix& stored, const Rule& rule,
                                                         const std::string& where, std::span<const float> importance)>;
 
-// A step with its options: `change` for weights, `on_input` or `on_layer` for rounding with the calibration, and
-// `on_matrix` for rounding without.
+// A step: `change` of weights, or rounding with the calibration (`on_input`, `on_layer`) or without (`on_matrix`).
 struct Step {
   std::string text;  // the name and what differs from the default options, as files record it
   std::function<EquivalentWeights(const WeightsToChange& weights)> change = {};
@@ -194,8 +189,7 @@ struct QuantizeSummary {
   int64_t bytes_before = 0;  // of all tensors
   int64_t bytes_after = 0;   // with codes and scales
   double weight_error = 0;   // ||W - Q|| / ||W|| over all matrices together
-  // ||x - y|| / ||x||, root mean square over the tokens of a batch from the middle of the text, after every layer: x is
-  // the stored model's state, y the rounded one's. None without a text.
+  // ||x - y|| / ||x||, RMS over a batch amid the text, by layer: x the stored model's state, y the rounded one's.
   std::optional<double> output_error = {};
   double bits_per_weight = 0;  // of the quantized matrices, with scales
   // By layer, for calibrated methods. Weights of an expert that no token reached are rounded to nearest.
@@ -212,12 +206,11 @@ struct ModelFiles {
 
 // Turns a checkpoint into a quantized checkpoint by the steps of a method: equivalent weights, then codes.
 //
-// Memory, besides the mapped files: round to nearest and hadamard hold one tensor (equivalent weights go through an f32
-// file beside the result). cayley holds the second moments that rotated_error.h counts, and has such a file to itself.
-// With a text, methods hold one layer's dequantized weights and, for one input of linear layers at a time, the second
-// moments and their factors, at most 32 bytes per value; of experts, the second moments of as many at once as fit into
-// 1 GiB. autoround holds no moments, and some 40 bytes for each weight of a layer. The calibration's residual streams
-// and as much again, what o_proj or gate_proj reads (gptaq and autoround: both twice), are on the disk.
+// Memory, besides mapped files: rtn and hadamard hold one tensor (equivalent weights go through an f32 file beside the
+// result), cayley the second moments that rotated_error.h counts, with such a file. With a text, methods hold one
+// layer's dequantized weights and, for one input at a time, second moments and factors, at most 32 bytes per value; of
+// experts, moments up to 1 GiB. autoround holds some 40 bytes per weight of a layer instead. On disk are the
+// calibration's residual streams and as much again, what o_proj or gate_proj reads (gptaq, autoround: both twice).
 //
 // Reads the model once, hashing and checking it. Then processes layers in order, calibrating each on the output of the
 // quantized layers before it. Throws Error, leaving nothing under `out`, if anything is wrong with the model, the plan

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step of `tare quantize` that makes codes: rounds a checkpoint's weights, one layer at a time, into a quantized
-// checkpoint; which weights a job rounds, as they are stored, and what it cannot do with them.
+// Rounds a checkpoint's weights layer by layer into a quantized one; which weights a job rounds, as stored, and limits.
 #pragma once
 
 #include <functional>
@@ -29,8 +28,7 @@ void CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelC
 // A checkpoint's matrices as they are stored, and, one after another, a layer's matrices that a plan rounds.
 class LayerMatrices {
  public:
-  // where: the checkpoint, before errors; round: of a step, or empty; imatrix: a file, or empty. The others must
-  // outlive this.
+  // where: begins errors; round: a step's, or empty; imatrix: a file, or empty. The others must outlive this.
   LayerMatrices(std::string where, const ModelConfig& config, const ResolvedPlan& plan, const Checkpoint& files,
                 RoundMatrix round = {}, const std::filesystem::path& imatrix = {})
       : where_(std::move(where)), config_(config), plan_(plan), files_(files), round_(std::move(round)) {
@@ -49,8 +47,7 @@ class LayerMatrices {
 
   // Throws Error for a tensor that is no matrix.
   WeightMatrix Stored(const std::string& name) const;
-  // A matrix rounded by itself, by a step or to nearest; the imatrix weighs the errors of +mse. Throws Error if that
-  // has none of it.
+  // A matrix by itself, by a step or to nearest. The imatrix weighs +mse's errors; throws Error if it lacks the matrix.
   QuantizedMatrixBuffer Alone(const LinearLayer& linear, const std::string& name, const Rule& rule) const;
 
   using ForMatrix = std::function<void(const LinearLayer&, const std::string& name, const Rule&)>;
@@ -68,8 +65,7 @@ class LayerMatrices {
   std::optional<gguf::Imatrix> imatrix_;
 };
 
-// model: the job's, or what was made from it; text: what a calibrated method sees. Finished layers are kept in `parts`
-// and read from there; null: they are not kept.
+// model: the job's, or made from it; text: for calibration. parts: keeps finished layers for later; null: keeps none.
 QuantizeSummary RoundLayers(const QuantizeJob& job, const ModelFiles& model, const CalibrationWindows& text,
                             LayerParts* parts, const Progress& progress);
 

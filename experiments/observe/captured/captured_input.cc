@@ -68,8 +68,7 @@ void CheckDistinct(const std::vector<CapturedArray>& arrays, const std::string& 
   Fail("{}: got {} and {}, expected one array of a site in a layer; try removing one", where, first, second);
 }
 
-// "; try --axes with ..", by which all arrays have so many tokens: those that have as many heads change these axes.
-// Empty if there are no such.
+// "; try --axes with ..", axes (of arrays with the same heads) by which all arrays have so many tokens; or empty.
 std::string AxesFor(int64_t tokens, const std::vector<CapturedArray>& arrays) {
   std::set<std::string> sites;
   for (const CapturedArray& a : arrays) {
@@ -123,8 +122,7 @@ ModelSites SitesOf(const CapturedFile& captured, const CapturedLayout& layout) {
   return sites;
 }
 
-// Frameworks add minus infinity, or the lowest value of the type, to a masked logit. Rounding may leave the sum
-// slightly above it; no real logit comes near nine tenths of it.
+// Masks add -inf or the type's lowest value to a logit. Rounding may lift the sum; no real logit comes near 0.9 of it.
 float LowestOf(DType dtype) {
   constexpr float kLargestF16 = 65504.0f;
   return -0.9f * (dtype == DType::kF16 ? kLargestF16 : std::numeric_limits<float>::max());

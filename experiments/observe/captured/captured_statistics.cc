@@ -123,8 +123,7 @@ class MatrixShow {
   std::vector<TokenRange> seen_;
 };
 
-// Shows an array: sequences, heads and groups of kTaskRows rows in parallel. difference: the layer's difference, shown
-// after the first map's rows that it is compared with; null if there is none.
+// Shows an array: sequences, heads and groups of kTaskRows in parallel. difference: shown after the first map's rows.
 void Show(SiteVisitors visitors, const CapturedFile& file, size_t first_sequence, const OpenArray& open,
           const OpenArray* difference) {
   const CapturedArray& a = open.array;

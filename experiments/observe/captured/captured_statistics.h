@@ -110,8 +110,7 @@ struct CapturedFile {
   std::vector<std::string> left_over;  // arrays that match no site
 };
 
-// Throws Error if the file's arrays differ in sequences or tokens, if two are of one site in one layer, or if none
-// matches a site.
+// Throws Error if arrays differ in sequences or tokens, two have one site and layer, or none matches a site.
 CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout& layout);
 
 struct CapturedInput {
@@ -146,8 +145,7 @@ class CapturedIntake {
 // Throws Error if a file has other sites, layers, heads or channels than the first.
 CapturedInput LoadCaptured(const std::vector<std::filesystem::path>& paths, const CapturedLayout& layout);
 
-// Which keys a query of a captured attention map sees ("mask" above). The visible keys must be contiguous:
-// a mask with holes is refused.
+// The keys that a captured map's query sees ("mask" above). They must be contiguous: a mask with holes is an error.
 class CapturedMask {
  public:
   // Throws Error for a mask that is not defined there.
@@ -174,8 +172,7 @@ StatisticsSet CollectCaptured(const CapturedInput& input, const std::string& nam
 
 class FullObserver;
 
-// Makes the same file from arrays that are fed as they are computed, with batches instead of files; it is
-// byte-identical to that of files with these batches. Only the arrays of the current batch are kept.
+// Makes a byte-identical file from arrays fed as they are computed, batches for files. Keeps only the current batch.
 class CapturedStream {
  public:
   CapturedStream(std::string name, const CapturedLayout& layout, StatisticsOptions options, std::string version);
@@ -238,8 +235,7 @@ class CapturedLayer {
 // The mean of the losses. Throws Error, starting with `where`, for an output of zeros.
 double MeanOf(const WindowLosses& losses, const std::string& where);
 
-// Calls use with each layer of each file that has q, and with all such layers of the file, ascending. Throws Error for
-// a file without q.
+// Calls use with each layer of each file that has q, and all of the file's, ascending. Throws Error for a file without.
 void ForCapturedLayers(const CapturedInput& input, const Progress& progress,
                        const std::function<void(CapturedLayer& attention, const std::vector<int>& layers)>& use);
 

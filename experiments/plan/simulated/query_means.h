@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// +smooth<N> of q: the mean m of every N queries is not rounded, only what is left of them. With R for rounding, k the
-// keys before it and K those after it, logits are
+// +smooth<N> of q: the mean m of every N queries is not rounded. R: rounding; k: keys before it, K: after it. Logits:
 //
 //   scale (R(q - m) K' + m k')
 //
 // which is SageAttention's smoothing of Q (arXiv 2411.10958, 3.1; thu-ml/SageAttention d1a57a5, sageattn3/api.py), but
-// for a mean of k, which adds the same to all logits of a row. A last run of fewer queries counts zeros as its others:
-// public code pads it so, and what is subtracted is exact whatever it is.
+// for a mean of k, the same for all logits of a row. A short last run counts zeros, as in public code; m is exact.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +22,7 @@ namespace tare {
 // [ceil(rows / n)][columns] of a block with all tokens of a sequence.
 std::vector<float> MeansOfRuns(const SiteBlock& block, int n);
 
-// Looks at q and k, whose rounding comes after it (RowChange subtracts the means), and adds the means' products to
-// attn_logits. Place it before the quantizer.
+// Looks at q and k before rounding (RowChange subtracts means); adds to attn_logits. Place it before the quantizer.
 class QueryMeans : public SiteVisitor {
  public:
   // The plan must outlive it.

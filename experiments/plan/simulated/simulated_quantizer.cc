@@ -40,8 +40,7 @@ void CheckScale(const SiteBlock& block, const ScaleGroup& group, float clip, flo
        TextOf(block.key()), block.sequence, block.first_row + group.row, clip, Name(format));
 }
 
-// Rounds a group by one scale: of `clip`, or with a zero point, a minimum or a mean of what lies in `sharing`, all of
-// its values but outliers.
+// Rounds a group by one scale: of `clip`, or with an offset of `sharing`'s values, all of the group's except outliers.
 void RoundBy(const SiteBlock& block, const ScaleGroup& group, const Rule& rule, float clip,
              std::span<const float> sharing, float of_tensor, const SimulatedQuantizer::SeeGroup& see) {
   const std::span<float> values = group.values;
@@ -84,8 +83,7 @@ void AddSketches(const SiteBlock& block, const std::vector<float>& x) {
     sketch.AddResidual({x.data() + static_cast<size_t>(r) * width, width}, block.Row(r));
 }
 
-// Makes each row of probabilities sum to 1 again, with the share of a learned sink, which is not rounded; a row of
-// zeros stays one.
+// Makes each row of probabilities, with a learned sink's unrounded share, sum to 1 again; a row of zeros stays.
 void Normalise(const SiteBlock& block) {
   for (int64_t r = 0; r < block.rows; ++r) {
     double sum = block.sink_shares == nullptr ? 0.0 : double{block.sink_shares[r]};

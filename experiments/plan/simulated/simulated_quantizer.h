@@ -14,9 +14,8 @@
 //   block<N>           N keys of a row
 //   block<N>.channel   N tokens of one channel
 //
-// Formats with their own blocks (mxfp4, nvfp4) place them along the dimension that the next product sums over: keys of
-// a row, tokens of one channel of v, else channels of a row; the last block may be short. nvfp4/row has an f32 per row
-// besides (RoundInBlocksOfRow).
+// Formats with blocks (mxfp4, nvfp4) place them along what the next product sums: a row's keys, a channel's tokens of
+// v, else a row's channels; the last may be short. nvfp4/row has an f32 per row (RoundInBlocksOfRow).
 //
 // probs are divided by the sum of their row's dequantized codes, as integer kernels divide after P x V
 // (tests/support/quantized_reference.cc), where a learned sink's share, not rounded, belongs to the sum; with
@@ -51,8 +50,7 @@ namespace tare {
 // What a rule's options change of a block's rows before rounding, undone after it (row_change.cc).
 class RowChange {
  public:
-  // rotary: of the block's keys; null without +prerotary. Throws Error for +hadamard if no such matrix exists for the
-  // width.
+  // rotary: of the block's keys; null without +prerotary. Throws Error where +hadamard has no matrix of the width.
   RowChange(const RuleOptions& options, const SiteBlock& block, const KeyRotary* rotary = nullptr);
 
   bool Any() const { return rotation_ != nullptr || rotary_ != nullptr || max_shift_ || keep_ > 0 || !mean_.empty(); }
@@ -86,9 +84,8 @@ class RowChange {
 //
 //   p_i = exp(x_i) / (1 + sum_j exp(x_j)) = softmax(x)_i s,   s = 1 / (1 + exp(-log sum_j exp(x_j)))
 //
-// This is also softmax plus one (Miller, "Attention is off by one", 2023; Xiao et al., arXiv 2309.17453, "zero sink"):
-// a row may sum to less than 1. Each map has its own sink. The sink is not rounded: rules for probs round softmax(x),
-// and s multiplies the result, as a kernel does after its sums.
+// This is softmax plus one (Miller, "Attention is off by one", 2023; Xiao et al., arXiv 2309.17453, "zero sink") in
+// each map: a row may sum to less than 1. Rules for probs round softmax(x); s then multiplies, as in kernels.
 //
 // Place it after the quantizer. One thread shows a block's logits and then its probabilities.
 class ZeroSink : public SiteVisitor {
@@ -117,8 +114,7 @@ class SimulatedQuantizer : public SiteVisitor {
   // By layer, for +prerotary; before any block is shown.
   void SetKeyRotaries(std::vector<std::shared_ptr<const KeyRotary>> of_layers) { rotaries_ = std::move(of_layers); }
 
-  // Shown each group of a format with an offset before it is rounded: the values that determine its scale, all but
-  // outliers, and the scale. Called on several threads at once; before any block is shown.
+  // Shown each group of a format with an offset before rounding, without outliers, and its scale; on several threads.
   using SeeGroup = std::function<void(const SiteKey& key, std::span<const float> values, const GroupScale& scale)>;
   void OnGroup(SeeGroup see) { see_group_ = std::move(see); }
 

@@ -6,10 +6,9 @@
 //   m' = max(m, tile's max)    c = R_rescale(2^R_rescale(m - m'))       p = R_exp(2^R_diff(x - m'))
 //   l' = l c + R_sum(sum p)    o' = o c + sum p v                       in the end o / l
 //
-// Here each p of earlier tiles is multiplied by c, and all by 1 / l at the end: the same o, but for f32's own rounding.
-// Each map of a differential head has its own m and l. Tiles begin at keys that are multiples of 64, the first key's
-// first. Source: NVIDIA/Model-Optimizer, pull request 1635 (DIFF, EXP2, ACC; its mixed_fp16 is +diff.f16+exp.f16
-// +rescale.f16), without its flushing of subnormals.
+// Here earlier tiles' p are multiplied by c, and all by 1 / l at the end: the same o up to f32's rounding. Each map has
+// its own m and l. Tiles begin at keys that are multiples of 64 from the first key. Source: NVIDIA/Model-Optimizer,
+// pull request 1635 (DIFF, EXP2, ACC; mixed_fp16: +diff.f16+exp.f16+rescale.f16), without flushing of subnormals.
 #pragma once
 
 #include <cstdint>

@@ -89,8 +89,7 @@ class InputCatcher : public SiteVisitor {
   std::map<Site, CaughtInputs> caught_;
 };
 
-// Kept for each token: what o_proj reads has gone through attention, and where gate_proj reads the stream, o_proj's
-// result is in it. What down_proj reads is some three times as wide.
+// Kept for each token: o_proj's input is attention's, gate_proj's has o_proj's result. down_proj's is 3 x as wide.
 bool IsKept(Site input) { return input == Site::kOProjIn || input == Site::kGateProjIn; }
 
 }  // namespace

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs calibration tokens through a model layer by layer: all tokens pass layer l, whose inputs are observed, before
-// layer l + 1, and every step of it once, except where inputs of down_proj are asked for. Keeps for each token the
-// residual stream and at most one input of a linear layer, of the width of o_proj's or gate_proj's: in memory that may
-// be a disk's (mapped_file.h).
+// Runs calibration tokens through a model by layer: all pass layer l, where inputs are observed, before layer l + 1,
+// and every step once, except for inputs of down_proj. Keeps per token the residual stream and at most one input, of
+// o_proj's or gate_proj's width, in memory that may be a disk's (mapped_file.h).
 #pragma once
 
 #include <array>
@@ -27,9 +26,8 @@ struct SecondMoments {
   std::vector<float> cross;   // of (exact x - x) x^T [in, in]; empty without an exact pass
 };
 
-// Inputs of linear layers in a layer's order, by the first site with that input: q_proj.in (for q, k, v, lambda),
-// o_proj.in, gate_proj.in (for gate, up), down_proj.in. A Mamba, a memory unit and experts have their own; two Mambas
-// of a pair read one.
+// Linear inputs in a layer's order, by their first site: q_proj.in (for q, k, v, lambda), o_proj.in, gate_proj.in (for
+// gate, up), down_proj.in. A Mamba, a memory unit and experts have their own; two paired Mambas read one.
 inline constexpr std::array kCalibratedInputs{
     Site::kMambaInProjIn,   Site::kMambaXProjIn,    Site::kMambaDtProjIn, Site::kMambaOutProjIn,  Site::kMixer1InProjIn,
     Site::kMixer1OutProjIn, Site::kMixer2OutProjIn, Site::kGmuInProjIn,   Site::kGmuOutProjIn,    Site::kQAProjIn,
@@ -40,8 +38,7 @@ inline constexpr std::array kCalibratedInputs{
 struct CaughtInputs {
   AlignedBuffer<float> values = {};  // [PaddedRows(channels), tokens], padded with zeros
   int64_t channels = 0, tokens = 0;
-  // For inputs of experts: the experts that each row of the batch chose, as in Model::ChosenExperts. experts.down.in
-  // has one token per choice.
+  // For experts: those that each row chose (Model::ChosenExperts). experts.down.in has one token per choice.
   std::vector<int32_t> chosen = {};
   Site seen_as{};  // up_proj.in, where the layer has no gate_proj
 };
@@ -52,8 +49,7 @@ class CalibrationPass {
   CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences,
                   std::pmr::memory_resource& kept = *std::pmr::new_delete_resource(), std::optional<size_t> only = {});
 
-  // One batch's inputs at these sites of this layer, which must be the next one, with its current weights. No site may
-  // come before an input whose moments were asked for.
+  // A batch's inputs at these sites of the next layer, with its current weights, before none whose moments were asked.
   std::map<Site, CaughtInputs> InputsOf(size_t batch, int layer, std::span<const Site> sites);
   size_t batches() const { return parts_.size(); }
   const TokenBatch& batch(size_t index) const { return parts_.at(index).batch; }
@@ -62,10 +58,9 @@ class CalibrationPass {
   // Called after each batch that MomentsOf, MomentsOfExperts or Advance has taken through the layer.
   void OnBatch(std::function<void()> done) { on_batch_ = std::move(done); }
 
-  // Moments of this input over all batches. exact: a pass of the same text through the stored model, or null. Inputs of
-  // a layer are asked for in the order of kCalibratedInputs, and weights before one that was asked for stay as they are
-  // until Advance: what o_proj and gate_proj read is kept, and the steps before them do not run again. Throws Error
-  // where f32 cannot hold the squares of the model's values.
+  // Moments of this input over all batches. exact: a pass of the text through the stored model, or null. Ask for a
+  // layer's inputs in kCalibratedInputs' order; weights before one stay until Advance, since o_proj's and gate_proj's
+  // inputs are kept and steps before them do not rerun. Throws Error where f32 cannot hold squares.
   SecondMoments MomentsOf(int layer, Site input, CalibrationPass* exact = nullptr);
   // As MomentsOf, for each of `count` experts from the first, whose input this is. Where the stored model sends a token
   // to another expert, its loss there is unknown, and its difference counts as 0.
@@ -123,8 +118,7 @@ class InputMoments {
   std::vector<SecondMoments> moments_;  // of the input, or of experts from first_
 };
 
-// How many experts from the first have their second moments at an input in memory together: up to 1 GiB, with
-// `matrices` for each.
+// Experts from the first whose second moments at an input, `matrices` for each, fit in 1 GiB together.
 int ExpertsAtOnce(const ModelConfig& config, Site input, int first, int matrices);
 
 // The site of a linear layer's input in MomentsOf.

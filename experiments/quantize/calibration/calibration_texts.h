@@ -32,8 +32,7 @@ struct CalibrationTexts {
     if (!file.empty()) parts.push_back({std::move(file)});
   }
 
-  // A name with ':' or ',' that is a file's is that file. Throws Error for a weight that is no number from 1e-6 to 1e6,
-  // a file twice and an empty name.
+  // A file's name may have ':' or ','. Throws Error for weights outside 1e-6 to 1e6, repeated files and empty names.
   static CalibrationTexts Parse(const std::string& text, const Shard& cut = {});
   bool empty() const { return parts.empty(); }
 };
@@ -52,9 +51,8 @@ struct CalibrationWindows {
   std::shared_ptr<const Images> images = {};  // that a vision tower's ids refer to, for Model::Show
 };
 
-// options.tokens are of all files together, in proportion to their weights. Where a file has less than its share, or
-// for 0 tokens, all get less: as much as the proportion allows. Throws Error for a file that is missing or of which
-// nothing is used, for --limit with several files, and for several files of images.
+// options.tokens are of all files, by weight. Where a file has less, or for 0 tokens, all shrink in proportion. Throws
+// Error for a missing file or one without use, --limit with several files, and several files of images.
 CalibrationWindows CutCalibration(const CalibrationTexts& texts, const std::filesystem::path& model_folder,
                                   const ModelConfig& config, const WindowOptions& options);
 // Sends a notice where the second moments of these tokens would be singular: fewer than a layer's inputs.

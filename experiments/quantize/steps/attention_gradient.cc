@@ -5,8 +5,7 @@
 //   dV = (P1 - lambda P2)^T dO      dP1 = G, dP2 = -lambda G       dlambda = -sum over keys of P2 * G
 //   dS = P * (dP - sum over keys of P * dP)       dQ = s dS K,  dK = s dS^T Q
 //
-// A sink is one more key without a value: it is in P's sums alone. The same formulas as FlashAttention's backward pass
-// (arXiv 2205.14135, appendix B.2), for one map after another.
+// A sink, a key without a value, is only in P's sums. As in FlashAttention's backward (arXiv 2205.14135, B.2), by map.
 #include "experiments/quantize/steps/autoround.h"
 
 #include <algorithm>

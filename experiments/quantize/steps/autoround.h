@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// autoround[:STEPS[:SEED]] (AutoRound: Cheng et al., arXiv 2309.05516) learns the rounding of all matrices of a layer
-// together, offsets and ranges by the signs of gradients as in quant/algorithms/sign_round.h, by the error of the
-// layer's output,
+// autoround[:STEPS[:SEED]] (AutoRound: Cheng et al., arXiv 2309.05516) learns the rounding of a layer's matrices
+// together, offsets and ranges by signs of gradients (quant/algorithms/sign_round.h), by the layer's output error,
 //
 //   L = sum over tokens of |y - f(x)|^2     x: the layer's input in the model rounded so far
 //                                         y: the state after the layer in the stored model, from its own inputs
 //
-// whose gradient goes back through the layer (below). STEPS is 1 to 10,000, else 200; SEED, else 0, sets the order of
-// batches. Step t of n takes the gradient of one batch, or of several short ones with as many tokens as the
-// longest, in a new order each time all have had their turn, and has the size (1 - t / n) / n. The result is kept if it
-// loses less on all batches than rounding to nearest does; AutoRound keeps the step with the least loss on its own
-// batch, which compares different batches.
+// whose gradient goes back through the layer (below). STEPS: 1 to 10,000, else 200; SEED, else 0: the order of batches.
+// Step t of n has size (1 - t / n) / n and the gradient of one batch, or of short ones with as many tokens as the
+// longest; all take turns, in new orders. The result is kept if it beats round to nearest over all batches; AutoRound
+// keeps the step with the least loss on its own batch, which compares different batches.
 //
-// Tried on the embedded differential model, four bits and zero points: steps of two batches of 2,048 tokens lose 1 %
-// less; errors divided by the size of a token's state, as the next norm divides them, lose the same within 1 %. Some 40
-// bytes of memory for each weight of a layer.
+// Tried on the embedded differential model, int4+zero: steps of two batches of 2,048 tokens lose 1 % less; errors
+// divided by a token's state, as the next norm does, the same within 1 %. Some 40 bytes per weight of a layer.
 #pragma once
 
 #include <cstddef>
@@ -41,10 +38,9 @@ namespace tare {
 
 // ---- The gradient of a layer
 //
-// One decoder layer, whose weights may change, on whole sequences, and the gradient of a loss of its output by the
-// weights of its linear layers. Forward runs the family's own steps (experiments/model/decoder.h) on weights in f32.
-// Backward goes through them in reverse order, by hand: a norm, products, rotary positions, attention, a norm of heads
-// and a gated unit are all that there is, which is less than a library of gradients would bring along.
+// One decoder layer, whose weights may change, on whole sequences, and a loss's gradient by its linear layers' weights.
+// Forward runs the family's steps (experiments/model/decoder.h) on f32 weights. Backward reverses them by hand: a norm,
+// products, rotary positions, attention, a norm of heads and a gated unit are less than a gradient library brings.
 //
 //   x1 = x + s W_o N(attention(R W_q n, R W_k n, W_v n)),  n = norm(x)
 //   y  = x1 + s W_down (silu(W_gate m) * W_up m),          m = norm(x1)
@@ -52,23 +48,21 @@ namespace tare {
 // s is the family's residual_scale, R rotary positions, after norms of heads where the family has them; N the head norm
 // of the first differential families, or a gate; a lambda per token is sigmoid(W_lambda n).
 
-// Gradients of attention (attention_gradient.cc): of the sum of `out` times problem.out, in the shapes of problem.q, k,
-// v and lambda. No view may share memory with another view of the call, except `out` with problem.out, which is not
-// read.
+// Gradients (attention_gradient.cc) of the sum of `out` times problem.out, in the shapes of problem.q, k, v and lambda.
+// No view may share another's memory, except `out` and problem.out, which is not read.
 struct AttentionGradients {
   HeadsView<const float> out;  // d loss / d problem.out
   HeadsView<float> q, k, v;
   float* lambda = nullptr;  // [T][output heads], of heads with two maps; null: not asked for
 };
 
-// Indices of output heads, so grouped that heads of two groups share no queries, keys or values: the gradients of each
-// group add up in places of its own.
+// Output heads by groups that share no queries, keys or values: each group's gradients add up in their own places.
 std::vector<std::vector<int>> GroupsThatShare(std::span<const OutputHead> heads);
 
-// Fills the gradients of whole sequences without branches; rows of no sequence stay as they are. Products and their
-// sums are f32, sums of P * dP double. Sequences, and heads that share no queries, keys or values, run on threads of
-// their own, on which the result does not depend. Memory per thread: three times a head's keys of both maps, twice its
-// values, and three blocks of 64 queries by a sequence's keys.
+// Fills the gradients of whole sequences without branches; other rows stay. Products and their sums are f32, sums of P
+// * dP double. Sequences, and heads that share no queries, keys or values, run in parallel with equal results. Memory
+// per thread: three times a head's keys of both maps, twice its values, three blocks of 64 queries by a sequence's
+// keys.
 void AttentionGradient(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
                        const AttentionGradients& gradients);
 
@@ -78,9 +72,8 @@ void AttentionGradient(const AttentionProblem& problem, std::span<const Attentio
 // dx = r (weight dy) - x r^3 mean(x weight dy). weight null: ones. dx may be dy.
 void RmsNormGradient(const float* x, const float* weight, float eps, const float* dy, size_t n, float* dx);
 
-// The gradients of y = silu(gate) up by gate and up, from dy: with s = sigmoid(gate),
+// The gradients of y = silu(gate) up by gate and up, from dy, into other memory: with s = sigmoid(gate),
 //   dgate = dy up s (1 + gate (1 - s)),   dup = dy gate s
-// dgate and dup must not be inputs.
 void SwiGluGradient(const float* gate, const float* up, const float* dy, size_t n, float* dgate, float* dup);
 
 // Why there is no gradient of a family's layers: "a motif model, through whose layers ..."; empty where there is one:
@@ -195,8 +188,7 @@ class LearnedLayer {
   struct Losses {
     double nearest, learned;  // mean square over tokens and channels
   };
-  // body: called after every batch that was taken through the layer. Throws Error if the loss of the nearest codes is
-  // not finite. The result does not depend on threads.
+  // body: called after every batch. Throws Error if the nearest codes' loss is not finite. Independent of threads.
   Losses Learn(const std::vector<LayerTokens>& batches, int steps, uint64_t seed, const std::function<void()>& body);
 
   const std::list<LearnedMatrix>& matrices() const { return matrices_; }

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // awq: equivalent weights by AWQ's factors for a whole model, then clipped ranges of groups
-// (quant/algorithms/channel_transforms.h). The factors are searched on a calibration text: for each input of linear
-// layers that the family can scale, the ratio with the least squared error of the outputs of all linear layers with
-// that input, rounded to nearest as the plan says. Inputs are those of the stored model. The ranges need codes: rtn, if
-// no other step makes them.
+// (quant/algorithms/channel_transforms.h). For each input that the family can scale, a calibration text gives the ratio
+// with the least squared error of all its linear layers' outputs, rounded to nearest by the plan. Inputs are the stored
+// model's. Ranges need codes: rtn, unless another step makes them.
 //
-// The error is exact on all tokens, through second moments. llm-awq compares the outputs of attention and of the whole
-// feed-forward block for their first layers, on sampled tokens; for o_proj and down_proj its error is this one. Where
-// heads share a V it leaves o_proj alone; here they share its factors.
+// The error is exact on all tokens, through second moments. llm-awq compares, on sampled tokens, attention's and the
+// feed-forward's outputs for first layers, else as here; it skips o_proj of a shared V, whose heads here share factors.
 #include "experiments/quantize/steps/smoothquant.h"
 
 #include <algorithm>

@@ -120,8 +120,7 @@ Table RoundingErrors(const Table& w, const QuantizedMatrix& codes, const std::st
   });
 }
 
-// d <lost, error> / dw through the scales (AddErrorGrowth), which are of rows as they are rounded: rotated, if the
-// codes are.
+// d <lost, error> / dw through the scales (AddErrorGrowth) of rows as rounded: rotated, if the codes are.
 Table Growth(const Table& w, const Table& error, const Table& lost, const QuantizedMatrix& codes) {
   return Filled(w.rows, w.columns, [&](int64_t row, float* y) {
     const auto rounded = [&](const Table& table) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rounding costs a model whose channels are rotated by orthogonal matrices, on calibration tokens, and in which
-// directions they lower it: the objective of learned rotations (SpinQuant's R1 of the residual stream and R2 of each
-// layer's values, arXiv 2405.16406, whose loss is the network's; here it is each layer's own).
+// What rounding costs a model with rotated channels on calibration tokens, and how rotations lower it: the objective of
+// SpinQuant's R1 (residual stream) and R2 (each layer's values, arXiv 2405.16406), by layers, not the network's loss.
 //
 //   L = sum over rounded matrices of tr(E H' E^T) / tr(W H W^T)     E = round(W') - W', by the plan's rule
 //   W' = U^T W T,   H' = T^T H T     T rotates what the matrix reads, U what it writes: each the stream's or the
@@ -9,11 +8,10 @@
 //     q, k, gate, up: T of the stream     v: T of the stream, U of values     o: T of values, U of the stream
 //     down: U of the stream               H: the sum of x x^T over the tokens' inputs x
 //
-// Memory: the second moments of all rounded matrices' inputs, in f32: for a model with E channels, attention's output A
-// and an inner width I 4 (2 E^2 + A^2 + I^2) bytes a layer (0.7 GB of a layer with 4,096, 4,096 and 11,008), experts
-// each their own; besides them thirteen times the largest matrix, and while they are taken the residual streams of the
-// calibration pass. Operations of At: 8 out in E a matrix that reads the stream, 4 out in E + 2 out in^2 one that
-// writes to it, and 4 E^3 for each input; values of d channels add 4 out in d at v, and 6 out in d + 4 A^2 d at o.
+// Memory: f32 moments of rounded matrices' inputs: with E channels, attention's output A and inner width I 4 (2 E^2 +
+// A^2 + I^2) bytes a layer (0.7 GB of 4,096, 4,096 and 11,008), experts each their own; thirteen times the largest
+// matrix; the calibration's residual streams. Operations of At: 8 out in E a matrix that reads the stream, 4 out in E +
+// 2 out in^2 one that writes it, 4 E^3 per input; values of d channels: 4 out in d at v, 6 out in d + 4 A^2 d at o.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +29,12 @@
 
 namespace tare {
 
-// Throws Error unless the family can be rotated, there are Hadamard rotations of its sizes to begin with, and the plan
-// rounds a matrix that reads or writes the stream.
+// Throws Error unless the family can be rotated, its sizes have Hadamard matrices, and the plan rounds a stream matrix.
 void CheckRotatedError(const ModelConfig& config, const Plan& plan);
 
-// The gradient (of one scale per tensor approximately: each row's largest weight counts) lets errors grow with their
-// group's scale (AddErrorGrowth): with P = E H' and S the gradient of <P, E> by W' through the scales,
-// for turns T^T dT and U^T dU
+// The gradient (approximate for one scale per tensor: each row's largest weight counts) lets errors grow with their
+// group's scale (AddErrorGrowth): with P = E H', S the gradient of <P, E> by W' through scales, for turns T^T dT, U^T
+// dU
 //
 //   dL = 2 <P^T E + W'^T S, T^T dT> / tr(W H W^T) + 2 <W' S^T, U^T dU> / tr(W H W^T)
 //

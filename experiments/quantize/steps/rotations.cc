@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// hadamard[:SEED]: equivalent weights, rotated (equivalent_weights.h); SEED of the signs, 0 if it is not given.
-// cayley[:STEPS[:SEED]]: hadamard's, and after it rotations of the residual stream and of each layer's values that are
-// learned on the calibration text for what the plan rounds: those of least error that descent from the identity by
-// Cayley steps sees (rotated_error.h, quant/algorithms/channel_transforms.h). STEPS is 1 to 10,000, else 100.
+// hadamard[:SEED]: equivalent weights, rotated (equivalent_weights.h); SEED of the signs, else 0.
+// cayley[:STEPS[:SEED]]: hadamard's, then rotations of the residual stream and each layer's values, learned on the
+// calibration text for what the plan rounds: those of least error that descent from the identity by Cayley steps sees
+// (rotated_error.h, quant/algorithms/channel_transforms.h). STEPS: 1 to 10,000, else 100.
 //
-// Measured on the embedded standard model, the stream alone, whose weights the Hadamard rotation leaves with a loss of
-// 0.165 in int4 in groups of 64 and 16 (16,384 tokens, 100 steps of 0.19 s on two cores): 36 % less, and 38 % in 300
-// steps. With codes held in the gradient, which is exact between changes of codes, 23 %, and with codes and scales held
-// 14 %.
+// Measured on the embedded standard model's stream, int4 in groups of 64 and 16, where the Hadamard rotation loses
+// 0.165 (16,384 tokens, 100 steps of 0.19 s on two cores): 36 % less, 38 % in 300 steps. With codes held in the
+// gradient, which is exact between changes of codes, 23 %; with codes and scales held 14 %.
 #include "experiments/quantize/steps/rotated_error.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/channel_transforms.h"
@@ -17,8 +16,7 @@
 namespace tare {
 
 LearnedRotation LearnRotation(RotatedError& error, int steps, const Progress& progress) {
-  // The angle of 0.03, 0.1, 0.3 and 1 after which the embedded standard model loses least, in int4 in groups: tried for
-  // the stream only.
+  // The best of 0.03, 0.1, 0.3 and 1 for the embedded standard model's stream, in int4 in groups.
   constexpr double kFirstAngle = 0.3;
   std::vector<std::vector<double>> rotations, gradients;
   for (const int64_t size : error.sizes()) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps that round each matrix by the second moments of its input alone, and rounding to nearest, which looks at
-// nothing:
+// Steps that round each matrix by its input's second moments alone, and rounding to nearest, by nothing:
 //
 //   rtn                     to nearest
 //   gptq | gptaq            quant/algorithms/gptq.h; gptaq makes up for what the layers before have lost

@@ -84,8 +84,7 @@ class Search {
       exact_.push_back(Outputs(p, std::vector<float>(at.input.size(), 1.0f), {}));
   }
 
-  // Empty where nothing is rounded here, or nothing is better than no smoothing. Eleven alphas; before a step with its
-  // own rounding (svdquant) the grid of SVDQuant's authors, 21 with weights and 21 without.
+  // Empty if nothing is rounded or helps. Eleven alphas; before svdquant its authors' 21 with weights and 21 without.
   std::vector<float> Best() const {
     if (std::ranges::all_of(at_.places, [&](const LinearLayer& place) {
           const auto [weight, input] = RulesOf(place);

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // smoothquant[:ALPHA]: equivalent weights by SmoothQuant's factors for a whole model (channel_transforms.h in
-// quant/algorithms). ALPHA is from 0 to 1, and searched on the calibration text if it is not given. The factors follow
-// from the largest magnitudes of inputs in a statistics file or a calibration text.
+// quant/algorithms), from the largest inputs in a statistics file or calibration text. ALPHA: 0 to 1, else searched.
 //
-// The search chooses, for each input of linear layers, alpha from 0, 0.1 .. 1, or no smoothing, whichever gives the
-// least squared error of the outputs on at most 512 tokens spread over the text, with weights and inputs rounded to
-// nearest as the plan says. (The paper searches one alpha per model by accuracy; a search per layer needs no
-// evaluation.)
+// The search takes for each input alpha of 0, 0.1 .. 1, or no smoothing: the least squared error of outputs on at most
+// 512 spread tokens, weights and inputs rounded by the plan. (The paper's, per model by accuracy, needs evaluations.)
 #pragma once
 
 #include <memory_resource>
@@ -25,8 +22,7 @@ namespace tare {
 // Throws Error if the file has no statistics of an input.
 std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet& seen, double alpha);
 
-// alpha: if empty, it is searched, which needs a plan that quantizes weights or linear_in. kept: CalibrationPass.
-// round: how the step after it rounds matrices; empty: to nearest.
+// alpha: empty: searched, for plans with weights or linear_in. kept: CalibrationPass. round: the next step's, or empty.
 std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
                                         std::optional<double> alpha, const Progress& progress,
                                         std::pmr::memory_resource& kept = *std::pmr::new_delete_resource(),

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// svdquant[:RANK]: the matrix of this rank that is nearest to W becomes a branch in bf16, and the plan's rule rounds to
-// nearest what it leaves of W (SVDQuant, Li et al., arXiv 2411.05007). The rest is of the factors as bf16 has them, so
-// that codes make up for their rounding, too. The paper's smoothing is smoothquant before it, which searches with the
-// branch; its iterated form (the branch of what codes miss, the best of several) is left out.
+// svdquant[:RANK]: the matrix of this rank nearest to W becomes a bf16 branch, and the rule rounds the rest to nearest
+// (SVDQuant, Li et al., arXiv 2411.05007), which includes the factors' rounding. Smoothing is smoothquant before it,
+// which searches with the branch; the iterated form (branches for what codes miss, the best of several) is left out.
 #include <algorithm>
 
 #include "experiments/model/linear/weight_matrix.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of the steps of `tare quantize --method`, each defined in the source that is named beside it; and what
-// their parsers share.
+// Records of `tare quantize --method`'s steps, each defined in the source named beside it; what parsers share.
 #pragma once
 
 #include <cstdint>
