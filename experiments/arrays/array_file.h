@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays written by other programs: safetensors, HDF5 (any dataset, contiguous, deflated or shuffled), npz (numpy.savez
-// and savez_compressed) and npy. Values are converted to f32 as they are read; mapped data is not copied. And
-// what another program predicted (predictions.cc).
+// Arrays of other programs: safetensors, HDF5 (any dataset, contiguous, deflated or shuffled), npz (also compressed)
+// and npy. Values become f32 as they are read; mapped data is not copied. Predictions: predictions.cc.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +39,7 @@ class ArrayValues {
   ArrayValues(DType dtype, std::vector<std::byte> owned) : dtype_(dtype), owned_(std::move(owned)), bytes_(owned_) {}
   ArrayValues(ArrayValues&&) = default;
 
-  // out[i] = value first + i * stride, i below count: floating point rounded to f32, integers and booleans as they are.
-  // In the bounds of the array. Throws Error for a finite F64 that f32 cannot hold.
+  // out[i] = value first + i * stride, i below count, in the array, as f32. Throws Error for finite F64 beyond f32.
   void Read(int64_t first, int64_t stride, int64_t count, float* out) const;
   int64_t Integer(int64_t index) const;  // only for arrays of integers
 
@@ -55,8 +53,7 @@ class ArrayValues {
 
 class ArrayFile {
  public:
-  // Chosen by extension: .safetensors, .h5 or .hdf5, .npz, .npy (one array of the file's name). Throws Error, like the
-  // others, naming file and array.
+  // By extension: .safetensors, .h5, .hdf5, .npz, .npy (one array of its name). Throws Error naming file and array.
   static std::unique_ptr<ArrayFile> Open(const std::filesystem::path& path);
 
   // arrays: in the order of names. load, of some rows or all values, has what keeps the file open.
@@ -67,9 +64,8 @@ class ArrayFile {
   const std::filesystem::path& path() const { return path_; }
   const std::vector<ArrayInfo>& arrays() const { return arrays_; }  // sorted by name
   const ArrayInfo* Find(std::string_view name) const;               // null if there is none
-  // Throws Error for a type that Read does not support: f8 and narrower, complex. rows: these alone, with one index on
-  // the axes before the last two, in memory of their own; those before the last ones inflate a .npz once more. From one
-  // thread at a time, and not of arrays in memory.
+  // Throws Error for unsupported types: f8, narrower, complex. rows: only these, copied, with one index on the axes
+  // before the last two; earlier ones inflate a .npz again. One thread at a time; not for arrays in memory.
   ArrayValues Values(const ArrayInfo& array, std::optional<RowRange> rows = {}) const;
 
  private:
@@ -82,20 +78,17 @@ class ArrayFile {
 ArrayValues MappedValues(const MappedFile& file, const ArrayInfo& array, std::span<const std::byte> bytes,
                          std::optional<RowRange> rows);
 
-// numpy's .npz: a ZIP archive of .npy files (numpy.lib.format, versions 1 to 3), stored or deflated. Python objects are
-// not read, so no code in a file is run.
+// numpy's .npz: a ZIP of .npy (numpy.lib.format 1 to 3), stored or deflated. Without Python objects, so no code runs.
 std::unique_ptr<ArrayFile> OpenNpz(const std::filesystem::path& path);
 std::unique_ptr<ArrayFile> OpenNpy(const std::filesystem::path& path);
 
-// Arrays in memory, with the interface of an array file. name: used in messages instead of a path. The values must
-// outlive it.
+// Arrays in memory, which must outlive it, as an array file. name: used in messages instead of a path.
 std::unique_ptr<ArrayFile> ArraysInMemory(const std::string& name,
                                           const std::vector<std::pair<ArrayInfo, std::span<const std::byte>>>& arrays);
 
 // Identifies captured arrays: equal names, shapes and f32 values give an equal digest, whatever file and type store
-// them. Values enter SHA-256 through four 64-bit sums per 4096 values, h = (rotate(h, 29) + two values) * odd constant,
-// which collide by chance once in 2^64 but can be forged: the digest tells runs apart, it does not protect them. It
-// takes a tenth of the time of SHA-256 over the values themselves.
+// them. SHA-256 takes four 64-bit sums per 4096 values, h = (rotate(h, 29) + two values) * odd constant: a tenth of the
+// time. They collide by chance once in 2^64 but can be forged: the digest tells runs apart, it does not protect them.
 void AddArray(Sha256& sha, const ArrayInfo& array, const ArrayValues& values);
 
 // What another program predicted for the tokens of a text, read by rows. A file of arrays has
@@ -133,14 +126,12 @@ struct Predictions {
 
   // The rows that predict the tokens after `count` positions of a window. From one thread; in the order of the text.
   ArrayValues Rows(int64_t window, int64_t position, int64_t count) const;
-  // Row i of these, from any thread. Throws Error, naming it, if its p do not sum to 1. A base file's sum may be off by
-  // 1.2e-4 of itself and by V e^-16, 0.02 of 200,000 tokens.
+  // Row i, from any thread. Throws Error, naming it, unless its p sum to 1, in base files within 1.2e-4 and V e^-16.
   Prediction Read(const ArrayValues& rows, int64_t i, int64_t window, int64_t position) const;
   std::string Name() const { return file->path().string(); }
 };
 
-// Throws Error, naming the file, where its sizes, tokens or types are not those above. window: tokens of a text's
-// windows; 0: as many as the reference has, else all.
+// Throws Error, naming the file, for other sizes, tokens or types. window: of a text; 0: the reference's, or all.
 Predictions OpenPredictions(const std::filesystem::path& path, int64_t window = 0,
                             const Predictions* reference = nullptr);
 

@@ -28,9 +28,8 @@ constexpr int64_t kStaticRows = 32;             // that are compared of oneDNN's
 // oneDNN's kernels write whole n x n matrices of logits: beyond this, seconds and gigabytes per call.
 constexpr int64_t kMostOfOneDnn = 8192;
 
-// A kernel with wrong results is not timed. Most error against the double reference: f32: sums of up to n terms, far
-// below 1e-4. bf16: three roundings of 2^-9, with the logits' in between. Codes: no format here is worse than noise as
-// large as the signal. oneDNN's codes: CheckStaticAttention.
+// A kernel with wrong results is not timed. Most error against the double reference: f32: far below 1e-4. bf16: three
+// roundings of 2^-9, one of logits. Codes: noise as large as the signal. oneDNN's codes: CheckStaticAttention.
 struct Kernel {
   std::string_view kernel, name, order;
   double Roofline::* roof;
@@ -53,8 +52,7 @@ const Kernel& KernelOf(const AttentionCase& c) {
   Fail("bench attention, kernel: got '{}', expected tare, tare-f32, tare-bf16 or one of oneDNN", c.kernel);
 }
 
-// Captured logits may be a hundred times as large as those of normal q and k, and a logit's rounding with them, which
-// is a share of its map's entry.
+// Captured logits, and their rounding, which is a share of a map's entry, may be 100 times those of normal q and k.
 constexpr double kOfCaptured = 100;
 
 bool IsOneDnn(const AttentionCase& c) { return c.kernel.starts_with("onednn"); }

@@ -42,8 +42,7 @@ struct AttentionBench {
   std::vector<AttentionResult> results;
 };
 
-// Checks every case before timing the first. Throws Error for one that cannot run. Cases of the same tensors share them
-// if they follow each other.
+// Checks all cases before timing; throws Error for one that cannot run. Neighbours with the same tensors share them.
 AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const Progress& progress = {});
 
 Table AttentionBenchTable(const AttentionBench& bench);  // one row per case

@@ -123,8 +123,7 @@ void AttentionInputs::Shape(const std::string& data) {
   if (data == "diffuse") {
     for (float& x : q_) x *= 0.1f;
   } else if (data != "gaussian") {
-    // Queries share a half in every channel, which key 0 has 16 / sqrt(d) of: d * 0.5 * 16 / sqrt(d) / sqrt(d) nats,
-    // and no channel that would cost the others their codes.
+    // Queries share 0.5 in every channel, key 0 has 16 / sqrt(d): d * 0.5 * 16 / d = 8 nats, without outliers.
     for (float& x : q_) x += 0.5f;
     for (size_t i = 0; i < problem_.k.heads * width; ++i) k_[i] += 16.0f / std::sqrt(static_cast<float>(d));
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a bench case, and the error of a result against the double reference. The data are tensors of another
-// program, or made, and chosen to separate methods of quantizing probabilities:
+// The tensors of a bench case, captured or made to separate methods of quantizing probabilities, and a result's error:
 //
 //   gaussian   Q, K, V standard normal
 //   sink       the same, with 8 nats more on key 0 for every query
@@ -59,8 +58,7 @@ struct OutputSums {
 
 class AttentionInputs {
  public:
-  // Throws Error for an unknown family, mask or data, sizes < 1, heads that kv_heads does not divide, and queries that
-  // see no key under a causal mask.
+  // Throws Error for unknown family, mask or data, sizes < 1, kv_heads not dividing heads, causal queries without key.
   explicit AttentionInputs(const AttentionCase& c);
   AttentionInputs(const AttentionInputs&) = delete;
   AttentionInputs& operator=(const AttentionInputs&) = delete;
@@ -87,9 +85,8 @@ class AttentionInputs {
   AttentionProblem problem_;
 };
 
-// The lowest possible error of an integer kernel: that of f32 attention on the same codes of Q, K and V. The kernel's
-// probabilities and exponential cause the rest.
-// Runs our f32 kernel on the dequantized tensors of the simulated plan; writes to the inputs' out.
+// An integer kernel's least error: f32 attention on the same codes of Q, K and V, without errors of probabilities and
+// exp. Runs our f32 kernel on the tensors as the simulated plan dequantizes them; writes to the inputs' out.
 AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const std::string& plan);
 
 // ---- Codes of the baselines in int8
@@ -100,9 +97,8 @@ AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const std::st
 //   q = code_q s_q, k and v likewise, codes -127 to 127       x[s] = scale s_q s_k code_q . code_k[s]
 //   c[s] = round(255 softmax(x)[s])                           out  = s_v / 255 sum_s c[s] code_v[s]
 //
-// A probability below 1/510 has code 0, so rows that attend to many keys are lost. That is the method's error: a kernel
-// is checked against a row in double on the same codes. It may differ by a code of a probability next to a tie, by the
-// rounding of an output in codes, and by f32's.
+// Probabilities below 1/510 have code 0: rows that attend to many keys are lost, by the method. A kernel is checked on
+// rows in double on the same codes, up to a code of a probability next to a tie, an output's rounding, and f32's.
 inline constexpr float kStaticProbScale = 1.0f / 255;
 
 // The codes of a dense tensor.
@@ -117,8 +113,7 @@ struct StaticTensor {
   std::vector<int8_t> codes;  // [tokens][heads][width]
 };
 
-// Throws Error, starting with `what`, if the output is wrong in one of at most `rows` rows spread over the sequence.
-// out_scale: the step of the codes in which a kernel gives the output of a map; 0: it gives f32.
+// Throws Error, starting with `what`, if one of at most `rows` spread rows is wrong. out_scale: output step; 0: f32.
 void CheckStaticAttention(const AttentionProblem& problem, const char* what, float out_scale, int64_t rows);
 
 }  // namespace tare

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tare bench decode`: one query per sequence over a cache of keys and values, with its error, the machine's best read
-// rate and baselines from the same run.
+// `tare bench decode`: one query per sequence over a cache, with error, best read rate and baselines of the same run.
 //
 // Before it is timed, a case is checked against the double reference over its own cache (bound in decode_attention.h),
 // in its first and last head. Decoding and plain reading are timed in turn over equal amounts of memory (at most 1 GiB
@@ -25,8 +24,7 @@
 
 namespace tare {
 
-// The input of a case of `tare bench decode`: one query per sequence, and seeded normal keys and values, made in parts
-// from a pool of numbers, so that it needs no memory besides the cache (decode_inputs.cc).
+// One query per sequence, and seeded normal keys and values, made in parts from a pool: the cache alone needs memory.
 struct DecodeShape {
   std::string family = "v1";  // standard v1 v2
   int64_t n = 16384;          // keys per sequence
@@ -92,14 +90,12 @@ struct DecodeResult {
   double rel_l2 = 0, floor_rel_l2 = 0;
 };
 
-// Throws Error for a case that cannot run or does not fit into memory, before the first is timed, and for one that
-// disagrees with the reference.
+// Throws Error, before timing, for a case that cannot run or does not fit memory; and for one that fails the reference.
 std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, const Progress& progress = {});
 
 Table DecodeBenchTable(const std::vector<DecodeResult>& results);  // one row per case
 
-// That no case reads memory, if so; and for each shape and plan in four bits that was also timed in eight, whether it
-// is faster, and why.
+// Says if no case reads memory; and for plans in four bits also timed in eight, which is faster, and why.
 std::vector<std::string> DecodeFindings(const std::vector<DecodeResult>& results);
 
 // {"schema":"tare.bench/1","bench":"decode",...}

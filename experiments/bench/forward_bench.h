@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Speed of a whole forward pass (with the vocabulary logits of every row) as a share of the rate of oneDNN's large
-// matmul; the two are timed in turn in the same run. Only unmasked work counts:
+// Speed of a forward pass (with every row's logits) as a share of oneDNN's matmul, timed in turn. Unmasked work counts:
 //
 //   flop = 2 R (values of all projections + head + patch embedding)
 //          + sum over sequences, layers, maps of pairs (2 d + 2 width of V)
@@ -26,8 +25,7 @@ struct ForwardTiming {
   double share = 0;                      // gflops / matmul_gflops
 };
 
-// Random images, kept in the folder, for timing a vision tower: TimeForward then batches them, with 1 +
-// config.Patches() tokens each.
+// Random images, kept in the folder: TimeForward of a vision tower batches them, 1 + config.Patches() tokens each.
 void ShowRandomImages(Model& tower, const std::filesystem::path& folder, int64_t count);
 
 double ForwardFlop(const ModelConfig& config, int64_t batch, int64_t tokens);

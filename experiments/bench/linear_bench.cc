@@ -169,8 +169,7 @@ void PreparedLinear::RunOnce() {
   linear_.Project(Inputs(), case_.rows, *input_, {&projection, 1});
 }
 
-// The sum over a row's weights of twice the magnitude of their group's offset (packed_matrix.h), which the kernel adds
-// beside code * scale; 0 without offsets.
+// Twice the sum of |group offset| (packed_matrix.h), which the kernel adds to code * scale, over a row's weights, or 0.
 static double OffsetsOf(const QuantizedMatrix& w, int64_t row) {
   if (!HasOffset(w.format)) return 0;
   const double middle = std::exp2(Info(w.format).bits - 1);
@@ -182,8 +181,7 @@ static double OffsetsOf(const QuantizedMatrix& w, int64_t row) {
   return sum;
 }
 
-// f32 rounds each group's sum a few times, and its offset's; a one-token step also moves x by half a 32512th of its
-// block's largest.
+// f32 rounds group sums and offsets a few times; a one-token step moves x by half a 32512th of its block's largest.
 void PreparedLinear::CheckRow(int64_t row) {
   const float *stored = x_.data() + row * case_.in, *x = Inputs() + row * case_.in;
   QuantizedMatrix w = quantized_.view();

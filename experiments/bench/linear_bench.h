@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tare bench linear`: speed of quantized linear layers, with oneDNN's f32 matmul (and bf16 if the CPU has it) and the
-// machine's limits, all from one run.
+// `tare bench linear`: speed of quantized linear layers, oneDNN's f32 (and bf16) matmul and the limits, in one run.
 //
-// A plan for weights and linear_in runs in integers, with activations quantized inside the timing. A plan for weights
-// alone runs one token at a time; such steps, and their f32 baseline, cycle over more than 520 MiB of weights, so that
-// no cache helps. Before it is timed, a case must agree with the scalar reference. Our kernel and the baselines are
-// timed in turn, each repetition at least 50 ms.
+// A plan for weights and linear_in runs in integers; quantizing inputs is timed. A plan for only weights runs one token
+// at a time; such steps, and their f32 baseline, cycle over more than 520 MiB of weights, so that no cache helps. A
+// case must first agree with the scalar reference. Kernel and baselines alternate, each repetition at least 50 ms.
 //
 //   roofline_fraction = 2 rows out in / seconds / rate of u8 x s8
 //                     = bytes of weights / seconds / rate of reading memory      for one-token steps
@@ -59,8 +57,7 @@ Json LinearBenchJson(const LinearBench& bench, const std::string& cpu);
 
 std::vector<LinearCase> DefaultLinearCases();  // of `tare bench linear` without arguments
 
-// A case ready to run again and again: its weights in as many copies as one-token steps need, its
-// input, and the check against the scalar reference.
+// A case to run repeatedly: as many copies of its weights as one-token steps need, its input, and the scalar check.
 class PreparedLinear {
  public:
   explicit PreparedLinear(const LinearCase& c);  // throws Error for a plan that no linear kernel executes

@@ -174,8 +174,7 @@ op Coding(OpKind kind, size_t id, const logical_tensor& x, const logical_tensor&
   return coding;
 }
 
-// Codes of u8 for Q, the probabilities and the outputs: given s8 for Q, oneDNN 3.7.2 writes the probabilities in s8,
-// and half of their codes are lost.
+// u8 for Q, probabilities and outputs: given s8 for Q, oneDNN 3.7.2 writes s8 probabilities, and loses half the codes.
 struct Graph {
   static constexpr int kZero = 128;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading by vectors, rates of calls, products and reading, the measured roofline, its JSON, and MatmulRate, which
-// times oneDNN's matmul.
+// Vector reads, rates of calls, products and reading, the measured roofline, its JSON, and oneDNN's MatmulRate.
 #include "experiments/bench/roofline.h"
 
 #include <unistd.h>

@@ -75,13 +75,11 @@ struct Roofline {
   double read_gbps = 0;    // of 256 MiB
 };
 
-// On this many threads at once, best of some rounds; some tenths of a second. SetThreads(threads) stays in effect.
-// MeasureProducts leaves out reading.
+// Best of some rounds on this many threads, which stay set; some tenths of a second. MeasureProducts skips reading.
 Roofline MeasureRoofline(int threads);
 Roofline MeasureProducts(int threads);
 
-// A roof that was measured before and after a case: the better counts. What differs by more than kSteadyRoof says that
-// the machine changed meanwhile: then a share of it says nothing.
+// A roof before and after a case: the better counts; if they differ by more than kSteadyRoof, no share of it holds.
 struct RoofAround {
   double before = 0, after = 0;
 
@@ -105,8 +103,7 @@ inline constexpr size_t kReadStep = 8 * 32;  // values that every loop divides b
 // The sum of x [count], with the widest loads; count a multiple of kReadStep, x aligned to 64 bytes.
 uint64_t SumRead(const uint64_t* x, size_t count, const ReadLoop& loop);
 
-// GB/s of reading this many bytes repeatedly on this many threads, the best of kReadLoops and of some rounds; in large
-// pages if the system has them, as key/value caches use.
+// GB/s of repeated reads, the best of kReadLoops and some rounds; in large pages if there are, like key/value caches.
 double ReadRate(int threads, size_t bytes);
 
 // The size of the processor's last cache, as the system reports it, or 0.
@@ -117,8 +114,7 @@ Roofline Better(const Roofline& a, const Roofline& b);
 
 nlohmann::ordered_json ToJson(const Roofline& roofline);  // {"u8s8_gops","f32_gflops","bf16_gflops","read_gbps"}
 
-// The yardstick for forward passes: the rate of oneDNN's large matmul on all threads, with weights in the layout that
-// it prefers. A prepared product x [rows, in] W [in, out] in f32, or bf16 factors with f32 sums.
+// The yardstick for forward passes: oneDNN's x [rows, in] W [in, out] in its own layout, f32, or bf16 with f32 sums.
 class MatmulRate {
  public:
   MatmulRate(Math math, int64_t rows, int64_t out, int64_t in);

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints as folders in Hugging Face layout. Of a quantized one, for programs that cannot read codes, quantized
-// matrices become dequantized values; everything else is unchanged, as are the tokenizer's files. Of others, the same
-// in another family's layout.
+// Checkpoints as Hugging Face folders. In a quantized one, codes become dequantized values for other programs; all
+// else, with the tokenizer's files, is unchanged. Other checkpoints change to another family's layout.
 //
-// A tensor that the source stores in 16 bits is rounded to that type again, ties to even, if each of its values stays
-// within the type's rounding: 2^-8 of it in BF16 and 2^-11 in F16, less than half of the 1/127 to the next code of
-// INT8. If one does not (it overflows, or is below the type's normal numbers), the tensor is F32.
+// A tensor stored in 16 bits is rounded to that type again, ties to even, if each value stays within its rounding: 2^-8
+// of it in BF16, 2^-11 in F16, less than half of INT8's 1/127. If one overflows or is subnormal, it is F32.
 #pragma once
 
 #include <cstddef>
@@ -46,8 +44,7 @@ std::optional<AlignedBuffer<uint16_t>> Halves(std::span<const float> values, DTy
 // What a file of tensors says of where they come from.
 std::map<std::string, std::string> TensorMetadata(const Provenance& provenance);
 
-// Creates the folder if there is none, and replaces these files. `source` is the checkpoint that the file was made
-// from. Holds the dequantized weights in memory.
+// Creates the folder or replaces these files. `source`: the file's origin. Holds dequantized weights in memory.
 ExportSummary ExportDequantized(const std::filesystem::path& quantized, const std::filesystem::path& source,
                                 const std::filesystem::path& folder);
 
@@ -57,10 +54,8 @@ std::string WrittenText(const ExportSummary& summary);
 // Throws Error, starting with `where`, if codes have a low-rank branch, which no format of codes but Tare's has.
 void RefuseBranch(const QuantizedMatrix& matrix, const std::string& where, std::string_view format);
 
-// ---- The parts of a fused tensor (experiments/model/linear/weights.h) as other programs store it: rows of several
-// tensors, or of several matrices of codes, below each other, or columns of tensors side by side.
-//
-// Tensors have one type, and one width or height. The memory holds the result.
+// ---- A fused tensor (experiments/model/linear/weights.h) as stored: tensors or matrices of codes below each other, or
+// columns side by side, of one type and one width or height. The memory holds the result.
 TensorView JoinedTensor(const FusedTensor& fused, std::span<const TensorView> parts, AlignedBuffer<std::byte>& memory);
 
 // Empty unless all have one format, width, group, rotation and f32 per tensor.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations of a feed-forward, by the names of hidden_act in transformers 5.12 (activations.py). Not prelu and xielu,
-// which have weights.
+// Activations by their hidden_act of transformers 5.12 (activations.py), except prelu and xielu, which have weights.
 #pragma once
 
 #include <cstddef>

@@ -2,10 +2,9 @@
 // The input of one forward pass: sequences stored one after another, each a prefix and, optionally, branches that
 // continue it. Sequences with caches continue after the tokens in their caches.
 //
-// Visitors see the tensors of its pass. Rows of the whole stream come in blocks of 64 tokens of one sequence; q, k, v
-// and head_out in blocks of one head and all tokens of a sequence, so that a scale per channel, or per block of tokens
-// and channel, lies within one block. FloatAttention shows attention logits, probabilities and their difference. Passes
-// of the same sequences may share residual streams.
+// Visitors see the tensors of its pass. Rows of the stream come in blocks of 64 tokens of one sequence; q, k, v and
+// head_out by head, with all tokens of a sequence, so that a scale per channel, or per block of tokens and channel,
+// lies within one block. FloatAttention shows attention logits, probabilities and their difference.
 #pragma once
 
 #include <algorithm>
@@ -51,8 +50,7 @@ struct TokenBatch {
     tokens.insert(tokens.end(), branch.begin(), branch.end());
     return first;
   }
-  // Tokens of a sequence: what it has in its cache and gets here, with its longest branch, or more that it is known to
-  // get.
+  // Tokens of a sequence: those in its cache and here, with its longest branch, or more that it is known to get.
   int64_t Length(size_t sequence) const {
     const AttentionSequence& s = sequences[sequence];
     const int64_t all = s.past + s.Longest();
@@ -61,8 +59,7 @@ struct TokenBatch {
   int64_t Rows() const { return static_cast<int64_t>(tokens.size()); }
 };
 
-// Prefix and branches of every sequence: body(sequence, slot, first row of the batch, position in the sequence,
-// tokens).
+// For prefix and branches of all sequences: body(sequence, slot, first row, position in the sequence, tokens).
 void ForPieces(const TokenBatch& batch,
                const std::function<void(const AttentionSequence&, int, int64_t, int64_t, int64_t)>& body);
 
@@ -74,25 +71,22 @@ void ShowRows(SiteVisitors visitors, Site site, std::optional<int> layer, const 
 void ShowHeads(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, std::span<const OutputHead> table,
                HeadsView<float> values);
 
-// Residual streams between layers that several runs of the same sequences share. Plans that say the same of the
-// embedding and of all layers before layer d have the same stream at its input, bit for bit; the first run keeps it,
-// and the later ones go on from there:
+// Residual streams that several runs of the same sequences share between layers. Plans that agree on the embedding and
+// all layers before layer d have the same stream there, bit for bit; the first run keeps it, later ones start from it:
 //
 //   run     plan              layers of 4
 //   first   f32               0 1 2 3     keeps the streams before layers 2 and 3
 //   second  q[l2]=int4/token      2 3
 //   third   q[l3]=int4/token        3
 //
-// Memory is bounded: what does not fit is not kept, and a run that finds nothing, or only a stream before an earlier
-// layer, computes the rest itself.
+// Memory is bounded: a run that finds no stream, or only one before an earlier layer, computes the rest itself.
 class KeptStreams {
  public:
   // Values that are kept at most, of f32: 512 MiB, 12 layers of 10,220 tokens at a width of 1,024.
   static constexpr int64_t kMost = int64_t{1} << 27;
   explicit KeptStreams(int64_t most = kMost) : most_(most) {}
 
-  // A stream is that before layer `first` (after the last layer: their number), `second` names all that it depends on
-  // besides the tokens.
+  // The stream before layer `first` (after the last: their number); `second` names what it depends on besides tokens.
   using Name = std::pair<int, int>;
   struct Run {
     std::vector<int> names;   // by layer, and after the last
@@ -101,8 +95,7 @@ class KeptStreams {
   };
   void Begin(Run run);
 
-  // Copies the latest of the kept streams of these tokens to x, [rows, E]; returns the layer that it is the input of,
-  // 0 if none is kept.
+  // Copies the latest kept stream of these tokens to x, [rows, E]; returns the layer it enters, 0 if none is kept.
   int Resume(const TokenBatch& batch, std::span<float> x) const;
   // x: the input of the layer in this run.
   void Keep(const TokenBatch& batch, int layer, std::span<const float> x);

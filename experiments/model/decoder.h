@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps between a layer's data (layer.h), shared by the families. The layers themselves read top-down in the
-// families' sources (llama.cc, differential.cc). Legend as in layer.h.
+// Steps between a layer's data (layer.h, with the legend), shared by the families, whose sources read top-down.
 #pragma once
 
 #include <functional>
@@ -15,9 +14,8 @@ namespace tare {
 // Shows the call's visitors rows [R, columns], and values [R][heads][width].
 void ShowRows(const LayerCall& call, Site site, float* rows, int64_t columns);
 void ShowHeads(const LayerCall& call, Site site, float* values, int64_t heads, int64_t width);
-// A projection of an input that visitors see. With several of one input x [R, in], visitors of a projection's input
-// see, and may change, their own copy. Of a part of the layer, here is where it may begin, with x as it was kept, and
-// where it may end, before the products.
+// A projection of an input that visitors see; with several of one x [R, in], each input site's visitors see, and may
+// change, their own copy. A part of the layer may begin here, with the kept x, or end before the products.
 struct SeenProjection {
   Site site;
   const LinearWeights& linear;
@@ -56,14 +54,13 @@ void FeedForwardUngated(const LayerCall& call);  // delta = W_down f(W_up normed
 void AddDelta(const LayerCall& call);            // x += residual_scale delta
 void AddNormedDelta(const LayerCall& call, const std::vector<float>& weight);  // first delta = norm(delta) * weight
 
-// delta of layers without attention: a Mamba, a Mamba-2, two of these and a norm of their difference, and a gated
-// memory unit (scan_layers.cc). norm: the vector of the norm before out_proj.
+// delta without attention (scan_layers.cc): Mamba, Mamba-2, two's normed difference, gated memory. norm: before
+// out_proj.
 void MixMamba(const LayerCall& call);
 void MixMamba2(const LayerCall& call, std::string_view norm);
 void MixMambaPair(const LayerCall& call, std::string_view first_norm, std::string_view second_norm);
 void MixMemory(const LayerCall& call);
-// The parameters of a scan of so many channels; names are those of the family's vectors, A as stored: A_log [C, N], or
-// of a Mamba-2 [heads], as D is.
+// A scan's parameters; names are of the family's vectors; A as stored: A_log [C, N], a Mamba-2's [heads], like D.
 struct ScanNames {
   std::string_view conv, conv_bias, delta_bias, a_log, d;
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of a model's layers: their weights, one batch's activations, and all of one layer's forward pass. Legend: R
-// rows of the batch (all its tokens), E hidden, I FFN, H query heads, G key/value heads, d head width, A width of
-// attention's output (H d, or as the head table gives it).
+// A layer's data: weights, a batch's activations, its forward pass. R rows of the batch (all its tokens), E hidden, I
+// FFN, H query heads, G key/value heads, d head width, A width of attention's output (H d, or by the head table).
 //
 // A part of the steps (LayerPart) goes from the products of one input to where another is known. A caller that takes
 // many batches through a layer, and changes weights between two inputs of it, thereby runs no step twice.
@@ -9,8 +8,7 @@
 //   first pass    until o_proj.in     norm, q, k, v, attention; keeps what o_proj reads
 //   second pass   from o_proj.in      o_proj, and so on: the steps before it are left out
 //
-// Steps leave out their work while Runs is false. What a part leaves behind is the residual stream and, of families
-// with shared keys, values or memories, those; what it needs besides is the input, which the caller keeps.
+// Steps skip work while Runs is false. A part leaves the stream and what layers share; its caller keeps its input.
 #pragma once
 
 #include <algorithm>
@@ -46,8 +44,7 @@ class LayerPart {
 
   bool Runs() const { return runs_; }
 
-  // Products of x, `count` values, come now, whose inputs are these sites: where the part begins, x becomes what is
-  // given.
+  // Products of x, `count` values, come now. If the part begins at one of these sites, x becomes what is given.
   void Begin(std::span<const Site> sites, float* x, size_t count) {
     if (runs_ || !from_ || !std::ranges::contains(sites, *from_)) return;
     TARE_CHECK(given_->size() == count);

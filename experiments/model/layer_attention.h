@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of one layer without its model: q, k and v that another program computed go through the steps of a model's
-// pass (Attend in decoder.cc) and are shown to the same visitors, so a simulated plan changes here, bit for bit, what
-// it changes there.
+// Attention of one layer without its model: q, k and v of another program take the same steps (Attend in decoder.cc)
+// and visitors as in a model's pass, so a simulated plan changes the same bits.
 #pragma once
 
 #include <span>
@@ -21,8 +20,7 @@ namespace tare {
 // Named "standard", "v1", "v2", "halves" or "diffllama", for these numbers of heads. Throws Error that starts so.
 std::vector<OutputHead> HeadsNamed(std::string_view family, int q_heads, int k_heads, int v_heads);
 
-// The sites that attention with these heads has in the layers, which ascend: q, k, v, attn_logits, probs, head_out,
-// and difference where heads have two maps. It has no others.
+// Attention's sites in these ascending layers: q, k, v, attn_logits, probs, head_out, and difference for two maps.
 ModelSites AttentionSites(const AttentionProblem& problem, const std::vector<int>& layers);
 
 // Throws Error for a plan that names none of these sites, or what attention by itself lacks: caches, and statistics.

@@ -16,8 +16,7 @@ namespace {
 
 // Rows of vocabulary logits held at a time: 256 x 128k x 4 bytes = 128 MB at the largest vocabularies in use.
 constexpr int64_t kLogitRows = 256;
-// Rows of the head that are made at a time, where its values are made for a product, as it may be as large as all other
-// weights together: 32 MB in f32 of 2048 inputs.
+// Rows of the head made at a time for a product, as it may outweigh all other weights: 32 MB in f32 of 2048 inputs.
 constexpr int64_t kHeadPart = 4096;
 
 void CheckLengths(const TokenBatch& batch, const ModelConfig& config) {

@@ -26,11 +26,10 @@ namespace tare {
 
 // ---- The first layer's input (input_embedding.cc)
 
-// Images for a model of images: the array `images` [N,3,S,S] of a file, or a folder's (image_folder.h), decoded each
-// time they are read; each cut into patches of p x p pixels, row by row. The rest of Tare sees patches as tokens: ids
-// below F are the class token or the registers, image i has the ids F + i P .. F + i P + P - 1 with P patches, and a
-// sequence is those F tokens and one image. A model that knows pixels' mean and deviation reads 8-bit ones as
-// (x / 255 - mean) / deviation.
+// The array `images` [N,3,S,S] of a file, or a folder's images (image_folder.h), decoded each time they are read, in
+// patches of p x p pixels, row by row. The rest of Tare sees patches as tokens: ids below F are class token or
+// registers, image i has F + i P .. F + i P + P - 1, a sequence is the F tokens and one image. With pixels' mean and
+// deviation, 8-bit pixels are (x / 255 - mean) / deviation.
 class Images {
  public:
   // Throws Error if the file has no `images` of the tower's size, or the folder other classes than the model.
@@ -55,9 +54,8 @@ class Images {
   std::array<float, 3> mean_, deviation_;  // of 8-bit pixels over 255; deviation 0: they are as stored
 };
 
-// Turns a model's ids into its first layer's input: rows of the embedding; in CLIP's towers also learned positions, and
-// for images a matrix product over patches, the class token's or the registers' own rows, and, where there is one, a
-// norm. Registers have no positions: those are of the patches alone.
+// Turns a model's ids into its first layer's input: rows of the embedding; in CLIP's towers with learned positions, and
+// for images a matrix product over patches, rows of class token or registers (without positions), and a norm.
 //
 //   x_t = scale embedding[id_t] + position[t]   or   x_0 = class + position[0], x_t = W patch_t + b + position[t]
 class InputEmbedding {
@@ -118,9 +116,8 @@ struct Execution {
   const ResolvedPlan& plan;
   // By layer, the executed attention for prompts of sequences with caches; empty: nothing.
   std::vector<std::optional<ExecutedPlan>> prompts = {};
-  // Forward goes on from these streams and keeps its own there, unless a batch has caches or images, or layers hand on
-  // more than the residual stream; null: never. Visitors then see only the layers that run: they must be those of the
-  // run that the streams began (KeptStreams::Begin).
+  // Forward starts from these streams and keeps its own there, unless a batch has caches or images, or layers hand on
+  // more than the stream; null: never. Visitors, those of the first run (KeptStreams::Begin), see only layers that run.
   KeptStreams* streams = nullptr;
 };
 
@@ -139,8 +136,7 @@ class Model {
   void CarryOut(const Execution& execution, const PlanProgress& progress = {});
   bool ExecutesPrompts() const { return !prompts_.empty(); }
 
-  // Replaces one weight by the values of these codes, for methods that quantize one layer at a time. Codes of experts
-  // must stay until DropCodes: their values are made whenever an expert is used.
+  // Replaces a weight by these codes' values, layer by layer. Experts' are made at use: keep codes until DropCodes.
   void UseCodes(const LinearLayer& linear, const QuantizedMatrix& codes);
   // Restores the layer's stored weights and frees the replacements.
   void DropCodes(int layer);
@@ -149,8 +145,7 @@ class Model {
   void Show(std::shared_ptr<const Images> images) { embedding_.Show(std::move(images)); }
   const std::shared_ptr<const Images>& images() const { return embedding_.images(); }
 
-  // The pass in pieces, for a caller that keeps the streams of many batches and takes all of them through one layer
-  // before the next.
+  // The pass in pieces, for a caller that takes the kept streams of many batches through one layer before the next.
   void EmbedInto(const TokenBatch& batch, Stream& stream);
   // part: the steps that run; null: all.
   void RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors = {},
@@ -159,13 +154,11 @@ class Model {
   // The experts that each row chose in the last layer that ran, the one with the largest router logit first.
   std::span<const int32_t> ChosenExperts() const { return activations_.experts.chosen; }
 
-  // Runs the batch up to the final norm. A model that pools has one state for each sequence after its layers, the norm
-  // of the mean over its patches, in the place of its last token. Visitors see every activation site of
-  // quant/plan/site.h except caches and, in layers with executed attention, attn_logits, probs and difference.
+  // Runs the batch up to the final norm. A model that pools has, in place of a sequence's last token, the norm of its
+  // patches' mean. Visitors see activations, except caches and executed attention's attn_logits, probs and difference.
   void Forward(const TokenBatch& batch, SiteVisitors visitors = {});
 
-  // Vocabulary logits, logits of classes, or a tower's projection, for rows of the last batch: calls
-  // body(i, logits[Outputs()], thread) for rows[i], from several threads.
+  // Logits, or a tower's projection, of the last batch's rows: body(i, logits[Outputs()], thread), on several threads.
   void VocabularyLogits(std::span<const int64_t> rows,
                         const std::function<void(size_t i, const float* logits, int thread)>& body);
   // The input of the logits: the hidden state [E] after the final norm, of a row of the last batch, until the next.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a plan on a model, over caches if it decodes: simulated, with a visitor that quantizes and dequantizes every
-// site, or executed, with integer kernels for its rules of attention and linear layers, and the visitor for inputs in
-// formats that these do not take. The simulated plan is the reference for the executed one.
+// Runs a plan on a model, or over caches: simulated, by a visitor that rounds every site (the reference), or executed,
+// by integer kernels for attention and linear layers, with the visitor for inputs in formats that these do not take.
 #pragma once
 
 #include <optional>
@@ -32,9 +31,8 @@ struct PromptPlan {
   std::vector<std::optional<ExecutedPlan>> attention;  // of the prompt, by layer; empty: the decode kernel's
 };
 
-// Throws Error, naming the rule, for rules of attention that the kernels cannot execute (resolved_plan.h) or whose
-// scales and means are of the whole prompt, which comes in parts; and, beside such rules, for a policy that moves the
-// cache with every token.
+// Throws Error, naming the rule, for attention that kernels cannot execute (resolved_plan.h), for scales and means of
+// the whole prompt, which comes in parts; and beside such rules, for a policy that moves the cache with every token.
 PromptPlan PromptPlanOf(const Plan& plan, const ModelSites& model, const CachePolicy& policy);
 
 class PlanRun {
@@ -64,8 +62,7 @@ class PlanRun {
   bool SpansRows() const { return ExecutesAttention() || resolved_.SpansRows(); }
   // Whether a scale may span later tokens than the query: one per tensor, head or channel.
   bool LooksAhead() const { return resolved_.SpansRows(); }
-  // The bits of keys and values under the plan, and of its caches those that they held since the last call. Throws
-  // Error if these rounded nothing, as figures of them are not the plan's.
+  // Bits of keys and values under the plan, and in caches since the last call. Throws Error if these rounded nothing.
   std::optional<KeyValueBits> TakeKeyValueBits();
 
  private:

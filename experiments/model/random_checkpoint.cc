@@ -20,8 +20,7 @@
 namespace tare {
 namespace {
 
-// Sum of four uniform 16-bit numbers, centred and scaled to deviation 1: near enough to normal, and exact arithmetic.
-// Counter-based: value i of tensor t does not depend on how the work is cut.
+// Sum of four uniform 16-bit numbers, deviation 1: near normal and exact. Counter-based: no cut of the work changes it.
 float NormalAt(uint64_t key, uint64_t i) {
   const uint64_t bits = SplitMix64(key ^ SplitMix64(i));
   const int64_t sum =

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint of random weights, for timing and for tests of size: normal values with deviation 1/sqrt(in); small
-// tensors follow the family's record (norms of 1, lambda vectors of deviation 0.1). The same seed gives the same bytes
-// on every machine.
+// A checkpoint of random weights, for timing and tests of size: normal with deviation 1/sqrt(in); small tensors follow
+// the record (norms of 1, lambda vectors of deviation 0.1). The same seed gives the same bytes on every machine.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of layers without attention: a Mamba-1 (Gu and Dao 2023), a Mamba-2 (Dao and Gu 2024), and a gated memory unit
-// (Ren et al. 2025, SambaY) that reads what a Mamba before it computed. Legend as in decoder.h; C channels of the scan,
-// N states, R_dt rank, W channels of the convolution.
+// Layers without attention: Mamba-1 (Gu and Dao 2023), Mamba-2 (Dao and Gu 2024), and a gated memory unit (Ren et al.
+// 2025, SambaY) that reads a Mamba. As in decoder.h; C scan channels, N states, R_dt rank, W convolution channels.
 //
 //   Mamba   [u | z] = in_proj normed;   u = silu(conv1d(u));   [r | B | C] = x_proj u;   d = softplus(dt_proj r + b)
 //           memory = scan(u, d, B, C) + D u;   delta = out_proj(memory * silu(z))

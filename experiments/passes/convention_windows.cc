@@ -26,8 +26,7 @@ WindowCut CutAsTool(const TokenInput& input, const ModelConfig& config, const Wi
           .convention = options.convention};
 }
 
-// Windows one after another; what is left at the end is in none. llama.cpp scores the second half of each, of which it
-// replaces the first token by `<s>`, and needs two.
+// Consecutive windows, without the text's end. llama.cpp scores second halves, begins each with `<s>`, and needs two.
 CutText InWholeWindows(const TokenInput& input, const std::vector<int32_t>& tokens, const ModelConfig& config,
                        const WindowOptions& options) {
   const bool halves = options.convention == Convention::kLlamaCpp;

@@ -20,8 +20,7 @@ constexpr size_t kContext = 8;  // tokens before the first, of which its spellin
 // On the integer kernels each pass reads and packs the cache anew. A multiple of every block<N> that is a power of two.
 constexpr int64_t kExecutedAtOnce = 2048;
 
-// Tokens per pass of a prompt. In a long pass, some queries would see more of the last tokens in f32, and skip fewer
-// pages, than one by one.
+// A prompt's tokens per pass. Longer passes would show queries more of the last f32 tokens, and skip fewer pages.
 int64_t PromptTokens(const Model& model, const SequenceCache& cache, const CachePlan& plan) {
   if (model.ExecutesPrompts()) return cache.TokensAtOnce(kExecutedAtOnce);
   return plan.policy.last > 0 || plan.policy.skip > 0 ? kPageTokens : cache.TokensAtOnce();

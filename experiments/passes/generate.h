@@ -36,9 +36,8 @@ class TextStream {
   size_t told_;                  // how many of them have their text emitted
 };
 
-// Picks the next token from vocabulary logits: the most likely one, or one drawn at a temperature from the smallest set
-// of most likely tokens with probability top_p (nucleus sampling, arXiv 1904.09751). The same seed and logits give the
-// same tokens on every machine.
+// Picks the next token: the most likely one, or one drawn at a temperature from the smallest set of most likely tokens
+// with probability top_p (nucleus, arXiv 1904.09751). Seed and logits fix it on every machine.
 struct Sampling {
   double temperature = 0;  // 0: the most likely token, the first of equals
   double top_p = 1;        // above 0, up to 1
@@ -62,8 +61,7 @@ class Sampler {
   std::vector<int32_t> nucleus_;
 };
 
-// The tokens that end a text: eos_token_id of generation_config.json, without that file of config.json, as in
-// transformers 5.12; empty if it has none.
+// End tokens: eos_token_id of generation_config.json, else config.json, as in transformers 5.12; or none.
 std::set<int32_t> EndTokens(const std::filesystem::path& checkpoint);
 
 struct GenerateOptions {
@@ -86,9 +84,8 @@ struct Generation {
   double BytesPerSecond() const { return TokensPerSecond() * (weight_bytes + cache_bytes); }
 };
 
-// token: called for each token; false ends the text with it. Throws Error before anything is computed for an empty
-// prompt, one that leaves no room for the requested tokens, and a cache larger than the machine's memory; and in the
-// middle when interrupted.
+// token: called per token; false ends the text. Throws Error first for an empty prompt, one that leaves no room for the
+// requested tokens, and a cache above the machine's memory; later only when interrupted.
 void Generate(Model& model, SiteVisitors visitors, std::span<const int32_t> prompt, const GenerateOptions& options,
               const Progress& progress, const std::function<bool(int32_t)>& token, Generation& done);
 

@@ -16,9 +16,8 @@ inline void Report(const Progress& progress, int64_t done, int64_t total, const 
   if (progress) progress(done, total, unit);
 }
 
-// Progress, speed and remaining time of a run, as one line of text. Of several runs, such as the cells of a sweep, it
-// begins with the share that is done of all of them and the time left for all, if each that remains takes as long as
-// those that are done took on average.
+// A run's progress, speed and remaining time as a line. Of several runs, such as a sweep's cells, it begins with the
+// share done and the time left for all, at the average time of those done.
 class ProgressClock {
  public:
   // `what` is running. All times are seconds of the same clock.
@@ -30,10 +29,9 @@ class ProgressClock {
   // "85 runs; llama f32 perplexity:text" before the first of several runs, whose time tells how long all take; else "".
   std::string Start() const;
 
-  // "quantize: 3 of 4 layers, 12.0 s each, 12 s left", in at most `columns` columns: a name that is too long is cut.
-  // Of several runs: "run 3 of 85, 2 % of all, 12 min left; llama q=int4/token perplexity:text: 45 %, 1200 tokens/s".
-  // A count that restarts, or a new unit, begins the next step of the same run, with its own rate. Units "... of
-  // weights" are of a plan, before the run's own work: they move no share of all.
+  // "quantize: 3 of 4 layers, 12.0 s each, 12 s left", in at most `columns` columns, with long names cut. Of several
+  // runs: "run 3 of 85, 2 % of all, 12 min left; llama q=int4/token perplexity:text: 45 %, 1200 tokens/s". A restarted
+  // count or a new unit begins a run's next step, with its own rate. "... of weights" (a plan's) move no share of all.
   std::string Line(int64_t done, int64_t total, const std::string& unit, double now, size_t columns);
 
  private:

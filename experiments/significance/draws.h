@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random draws that are the same on every machine: the engine is mt19937_64, whose output the C++ standard defines; the
-// distributions are implemented here, because those of the standard differ between libraries.
+// Draws that are the same on every machine: C++'s mt19937_64, and our own distributions, as those of libraries differ.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distributions; intervals for the accuracy of few items, for which s / sqrt(n) is no error bar (three right of three
-// have s = 0); p-values of differences, their correction for multiple comparisons, and statistical power; and how
-// figures are shown with their errors. All intervals are 95 %:
+// Distributions; intervals for accuracies of few items, where s / sqrt(n) is no error bar (three right of three have s
+// = 0); p-values of differences, corrected for multiple comparisons; power; figures with errors. Intervals are 95 %:
 //
 //   one accuracy: Wilson's score interval (J. Am. Stat. Assoc. 22, 1927), z = 1.96,
 //     (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
@@ -24,9 +23,8 @@
 
 namespace tare {
 
-// Distributions, from Boost.Math. It is a large set of templates, so only this source includes it.
-//
-// The standard normal distribution: P(Z <= z), and its quantile (0 < share < 1).
+// Distributions, from Boost.Math, whose templates only this source includes. The standard normal: P(Z <= z), and its
+// quantile (0 < share < 1).
 double NormalBelow(double z);
 double NormalQuantile(double share);
 
@@ -60,8 +58,7 @@ Interval WilsonInterval(int64_t right, int64_t n);
 // Per cluster, the number of right items and of all items. With one item per cluster, the same as without clusters.
 Interval ClusteredInterval(const std::vector<double>& right, const std::vector<double>& items);
 
-// How scores of runs over the same items differ: by -1, 0 or 1 per item between two runs ('1' marks a right item); by
-// -2 to 2 between the changes of two models.
+// Differences of scores of the same items: -1, 0 or 1 between runs ('1': right); -2 to 2 between two models' changes.
 struct OutcomeChanges {
   int64_t gained = 0, lost = 0, n = 0;  // items with a difference above 0, below 0, and all
   int64_t sum = 0, squares = 0;         // of the differences
@@ -91,9 +88,8 @@ double McNemarMidP(int64_t better, int64_t worse);
 // Four changed items cannot be significant, even if all change alike (1 / 2^4); five can.
 inline constexpr int64_t kFewestChanged = 5;
 
-// Holm's step-down values (Scand. J. Stat. 6, 1979): of m values, the k-th smallest p becomes the largest of (m - j +
-// 1) p_j over j <= k, at most 1. Rejecting those below 0.05 makes any error at all with probability at most 5 %,
-// however the tests depend on each other.
+// Holm's step-down values (Scand. J. Stat. 6, 1979): of m, the k-th smallest p becomes the largest of (m - j + 1) p_j
+// over j <= k, at most 1. Rejecting below 0.05 errs at all with probability at most 5 %, however tests depend.
 std::vector<double> Holm(const std::vector<double>& p);
 
 // Statistical power: the smallest difference that a two-sided test at 5 % detects in 80 of 100 repetitions, and how
@@ -117,8 +113,7 @@ int64_t ItemsToShow(double d, double mean_square);
 //
 //   0.7104 and 0.0456 by ".4f": "0.710 +/- 0.046"      1.5713e-03 and 2.86e-05 by ".2e": "1.57e-03 +/- 2.9e-05"
 //
-// A format is std::format's, ".3f", "+.3f" or ".2e". It gives the most digits, all of them if the error is 0; up
-// to four more show an error that it would round to 0.
+// ".3f", "+.3f" or ".2e", as std::format's: the most digits, all if the error is 0; up to four more show a small error.
 std::string NumberText(double value, std::string_view format);
 // "0.710 +/- 0.046"; a sign in the format applies to the value only.
 std::string WithError(double value, double error, std::string_view format);

@@ -3,9 +3,8 @@
 // are means over windows, samples or documents. Units are independent draws, or windows in the order of a text, whose
 // neighbours are alike (of a divergence, neighbours in a novel correlate by 0.2 to 0.6).
 //
-// With m the mean, the squared error is V / n. V is the mean square of B cosine transforms, the slow waves, because
-// what neighbours share is slow (equally weighted cosines: Lazarus, Lewis, Stock and Watson, J. Bus. Econ. Stat. 36,
-// 2018):
+// With m the mean, the squared error is V / n. V is the mean square of the B slowest cosine transforms, because
+// neighbours share slow waves (equally weighted: Lazarus, Lewis, Stock and Watson, J. Bus. Econ. Stat. 36, 2018):
 //
 //   L_j = sqrt(2 / n) sum_t x_t cos(pi j (t - 1/2) / n)        V = (1 + 12 (B / n)^2) sum_{j <= B} L_j^2 / B
 //   B   = min(n / 10, 0.4 n^(2/3)), rounded down: their rule, held to a tenth where n is small
@@ -14,16 +13,14 @@
 // miss rho / (1 - rho)^2 (pi B / n)^2 / 3 of the variance: 12 (B / n)^2 at rho = 0.6, which the factor gives back.
 // Independent units need neither: all waves, B = n - 1, and no factor, which is the sample variance and Student's test.
 //
-// Skewed units make m and V err together. To first order in k = skewness / sqrt(n), T is t - k (t^2 m1 / 3 + m2 / 6),
-// with t of Student's distribution, m1 and m2 the means of sqrt(V) and 1 / sqrt(V) where t is at the interval's end
-// c (V is then chi-squared of B + 1 degrees over B + c^2; both are 1 for many degrees). Hall's monotone cubic undoes
-// this (J. R. Stat. Soc. B 54, 1992):
+// Skewed units make m and V err together. To first order in k = skewness / sqrt(n), T is t - k (t^2 m1 / 3 + m2 / 6), t
+// Student's, m1 and m2 means of sqrt(V) and 1 / sqrt(V) where t is at the interval's end c (V is chi-squared of B + 1
+// degrees over B + c^2; both are 1 for many degrees). Hall's monotone cubic undoes this (J. R. Stat. Soc. B 54, 1992):
 //
 //   h(T) = T + a T^2 + a^2 T^3 / 3 + b,  a = k m1 / 3,  b = k m2 / 6
 //
-// p is Student's of h(T), the 95 % interval all values with |h| <= c: it leaves out 0 exactly where p < 0.05. Few units
-// show less skewness than there is, so the sample's counts for a quarter more. docs/reference/uncertainty.md has the
-// coverage.
+// p is Student's of h(T), the 95 % interval all values with |h| <= c: it omits 0 exactly if p < 0.05. Few units show
+// too little skewness, so the sample's counts a quarter more. Coverage: docs/reference/uncertainty.md.
 #pragma once
 
 #include <algorithm>
@@ -53,8 +50,7 @@ struct MeanError {
   // The two-sided p of a mean of 0. Needs an error above 0, as Around does.
   double P(double mean) const;
   Interval Around(double mean, double share = 0.95) const;
-  // The smallest mean that a two-sided test at 5 % detects in 80 of 100 repetitions: (z + y) error, with z and y of
-  // Student's t (SmallestDetectable of items, inference.h).
+  // The smallest mean that a two-sided test at 5 % detects in 80 %: (z + y) error, z and y Student's (inference.h).
   double SmallestDetectable() const;
 };
 
@@ -71,9 +67,8 @@ struct WindowLosses {
 
 enum class OfMean { kItself, kExponential };
 
-// Runs over the same units: windows of text, or items. For window i with m_i tokens, run r has the sum of losses s_ri;
-// for an item m_i is 1 and s_ri its score. With M = sum m_i, a run's mean is A_r = sum_i s_ri / M, and the contrast of
-// the runs is
+// Runs over the same units, windows or items. For window i of m_i tokens, run r has the sum of losses s_ri; for an item
+// m_i is 1, s_ri its score. With M = sum m_i, a run's mean is A_r = sum_i s_ri / M, and the contrast of the runs is
 //
 //   T = sum_r sign_r f(A_r)      f: the mean itself, or exp: perplexity
 //
@@ -82,8 +77,7 @@ enum class OfMean { kItself, kExponential };
 //
 //   g_i = sum_r sign_r f'(A_r) (s_ri - A_r m_i)
 //
-// so its error is that of a mean of n g_i / M over n units. Difficulty that all runs share in a unit cancels, and the
-// tokens of a window may depend on each other in any way.
+// so its error is that of a mean of n g_i / M over n units. Shared difficulty cancels; a window's tokens may correlate.
 struct PairedRuns {
   std::vector<double> counts;             // m [units]
   std::vector<std::vector<double>> sums;  // s [runs][units]
@@ -104,8 +98,7 @@ PairedRuns ByWindow(const Tokens& tokens, Of of) {
   return runs;
 }
 
-// Tokens by the number of tokens that they were predicted from (their member `context`), in ranges of powers of two: by
-// the first of 1, 2 to 3, 4 to 7, ...
+// Tokens by their `context`, the number they were predicted from, in powers of two: the first of 1, 2 to 3, 4 to 7, ...
 template <typename Token>
 std::map<int64_t, std::vector<Token>> ByContext(const std::vector<Token>& tokens) {
   std::map<int64_t, std::vector<Token>> ranges;

@@ -10,8 +10,7 @@
 namespace tare {
 namespace {
 
-// Quotes a field (doubling its own quotes) if it has a comma, a quote or a line break: names of models and files may
-// contain anything.
+// Quotes a field (doubling quotes) with a comma, quote or line break: names of models and files may have anything.
 std::string Field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
   return '"' + Replaced(text, "\"", "\"\"") + '"';

@@ -6,8 +6,7 @@
 //                                 {Number("seconds", "ms", "{:.3f}", 0, 1e3), &Speed::seconds},
 //                                 {{"threads"}, [](const Speed& s) { return s.machine.threads; }}};
 //
-// is {"kernel": "tare", "seconds": 0.0015, "threads": 2} in JSON, kernel,seconds,threads in CSV, and kernel and ms in
-// text.
+// is {"kernel": "tare", "seconds": 0.0015, "threads": 2} in JSON, kernel,seconds,threads in CSV, kernel and ms in text.
 #pragma once
 
 #include <functional>
@@ -121,12 +120,10 @@ void AddPart(Columns<Of>& columns, const std::string& prefix, const Columns<Part
 
 // The rows as an array, without columns that are for text only.
 Json TableJson(const Table& table);
-// RFC 4180, with names in the first line: numbers in the fewest digits that restore them, nothing for null and missing
-// values, arrays separated by blanks.
+// RFC 4180, names first: numbers in the fewest digits that restore them, nothing for null, arrays split by blanks.
 std::string TableCsv(const Table& table);
-// For people: a line of titles, then the rows, each indented by `indent` blanks. Two blanks separate columns, or one if
-// lines would exceed a terminal's usual 80; lines have no blanks at their end. A first cell that is too long gets its
-// own lines above, broken at its commas.
+// For people: titles, then rows, indented by `indent` blanks. Two blanks separate columns, or one if lines would exceed
+// 80; none end a line. A first cell that is too long gets its own lines above, broken at commas.
 std::string TableText(const Table& table, size_t indent = 0);
 
 }  // namespace tare

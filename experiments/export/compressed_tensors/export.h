@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A quantized checkpoint as a folder of compressed-tensors, for other programs: codes and scales in the
-// tensors of its schemes, config.json with quantization_config, everything else unchanged, and README.md, which says
-// what was done. What the schemes cannot hold is refused by name (scheme.cc).
+// A quantized checkpoint as a folder of compressed-tensors: codes and scales by its schemes, config.json with
+// quantization_config, the rest unchanged, and README.md. What schemes cannot hold is an error (scheme.cc).
 #pragma once
 
 #include <cstddef>
@@ -39,8 +38,7 @@ std::string FormatsText(const CompressedSummary& summary);
 
 // ---- Schemes
 
-// Which scheme of compressed-tensors holds what a plan says of a linear layer, and how its configuration says it. The
-// layouts are in quant/interchange/folders/compressed_tensors.cc, which reads them.
+// A linear layer's scheme and its configuration; quant/interchange/folders/compressed_tensors.cc reads these:
 //
 //   weights                        inputs                                format
 //   int4 int8 /channel /group<N>   f32                                   pack-quantized, also +full and +zero
@@ -51,8 +49,7 @@ std::string FormatsText(const CompressedSummary& summary);
 //   nvfp4                          f32                                   nvfp4-pack-quantized
 //   mxfp4                          f32, mxfp4                            mxfp4-pack-quantized
 //
-// Another rule for the scale or ties of a format (mxfp4:rceil) makes other codes of the same scheme, and so does +full
-// (of int8 with inputs, too). With +zero a scheme is asymmetric; all others are symmetric.
+// Other scale or tie rules (mxfp4:rceil) and +full (int8 inputs, too) only make other codes. Only +zero is asymmetric.
 enum class CompressedLayout { kPackedIntegers, kIntegers, kFloat8, kNvFp4, kMxFp4 };
 
 struct CompressedScheme {
@@ -69,13 +66,11 @@ struct CompressedScheme {
 // inputs: null for f32. Throws Error, naming the rule and what the schemes hold.
 CompressedScheme SchemeOf(const Rule& weights, const Rule* inputs);
 
-// Throws Error for rules that no scheme holds: of sites that are no weights or inputs of linear layers, or of inputs
-// whose weights stay as they are. Nothing but the configuration is read.
+// Throws Error if no scheme holds a rule: for other sites, or for inputs of unquantized weights. Reads only config.
 void CheckCompressed(const Plan& plan, const ModelConfig& config);
 
-// A matrix of Tare's codes as the tensors of a module of compressed-tensors, by layout. Values
-// are those of the codes, bit for bit: scales are written as they are, in f32 where Tare has f32. NVFP4 alone has its
-// second scale as a divisor; the f32 nearest to its inverse makes values that may be 2^-22 of them away.
+// A matrix of Tare's codes as a module's tensors, by layout, bit for bit: scales stay as they are, f32 where Tare has
+// f32. Only NVFP4's second scale becomes a divisor; the f32 nearest to its inverse moves values by up to 2^-22 of them.
 //
 // Asymmetric schemes (+zero) add X.weight_zero_point: packed along rows beside packed integers, int8 beside bytes.
 // Codes and zero points from 0 are stored less 2^(bits - 1), as signed ones are.

@@ -22,8 +22,7 @@ using Kind = Granularity::Kind;
   RefuseRule(rule, "what --format compressed-tensors does not write", expected, attempt);
 }
 
-// The format whatever its rule for scales and ties, and its range of codes; those differ in which codes they make, not
-// in what codes mean, but for a zero point.
+// The format without its rule for scales and ties and its range: only a zero point changes what codes mean.
 Format Base(Format format) {
   format.range = CodeRange::kOwn;
   const bool other_scale = RowOf(format.base).scale == ScaleType::kF32 && format.scale != ScaleType::kF32;

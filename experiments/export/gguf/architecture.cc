@@ -16,8 +16,7 @@ namespace {
   Fail("{}: to gguf: got {}, expected {}; a GGUF file cannot hold it", where, got, expected);
 }
 
-// llama.cpp (0.7.0) reads neither of these keys in the architectures that Tare writes. gpt-oss's own configuration does
-// not truncate, and all its GGUF files are computed so.
+// llama.cpp (0.7.0) reads neither key here; gpt-oss itself does not truncate, and all its GGUF files are computed so.
 void CheckYarn(const RotaryConfig& rotary, std::string_view family, const std::string& where) {
   const RotaryConfig fixed;
   if (rotary.fast_rotations != fixed.fast_rotations || rotary.slow_rotations != fixed.slow_rotations)

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as a GGUF file, for llama.cpp: the reverse of quant/interchange/gguf. Matrices are rounded to one type as
-// llama.cpp's own tools round them, but for K-types (quant/interchange/gguf/blocks.h), norms and biases are
-// F32. The embedding and the head are Q8_0 where the type has fewer bits. A matrix whose rows are no whole blocks is of
-// the type that takes its place, as in llama.cpp: Q5_0 for Q4_K, Q5_1 for Q5_K, Q8_0 for Q6_K, F16 for all others.
+// A model as a GGUF file, the reverse of quant/interchange/gguf. Matrices are rounded to one type as llama.cpp's tools
+// do, except K-types (quant/interchange/gguf/blocks.h); norms and biases are F32, embedding and head Q8_0 where the
+// type has fewer bits. Rows of no whole blocks are, as there, Q5_0 for Q4_K, Q5_1 for Q5_K, Q8_0 for Q6_K, else F16.
 //
-// Codes of Tare's own are written where the type holds their values exactly (MXFP4 those of mxfp4, F32 all), or code by
-// code with scales rounded to F16 (Q4_0, Q8_0 and Q4_1 those of integers: gguf/blocks.h). All else is refused:
-// it would be rounded a second time.
+// Tare's codes are written where the type holds their values exactly (MXFP4 mxfp4's, F32 all), or by code with scales
+// in F16 (integers in Q4_0, Q8_0 and Q4_1: gguf/blocks.h). Others are an error: they would be rounded twice.
 #pragma once
 
 #include <cstdint>
@@ -36,17 +34,15 @@ struct GgufSummary {
   std::map<std::string, std::string> short_rows;
 };
 
-// Writes the file whole or not at all; `version` is Tare's. Throws Error, with the reason, if a GGUF file cannot hold
-// the model.
+// Writes the file whole or not at all. Throws Error, with the reason, if GGUF cannot hold the model. version: Tare's.
 GgufSummary ConvertToGguf(const std::filesystem::path& model, const std::string& type, std::string_view version,
                           const std::filesystem::path& out, const Progress& progress = {});
 
 // ---- Keys and tensors
 //
-// A model's configuration as keys of a GGUF file, and its tensors as the file's: the reverse of
-// quant/interchange/gguf/architecture.h. A file can hold models of llama.cpp's architectures, without what llama.cpp
-// fixes in its code or has no key or tensor for. It then computes what Tare does, but for the window of a phi3 and yarn
-// without truncation in gpt-oss, which it ignores in files of its own converter, too: a notice says so.
+// A model's keys and tensors in GGUF: the reverse of quant/interchange/gguf/architecture.h. A file holds llama.cpp's
+// architectures, except what llama.cpp has fixed or has no key or tensor for. llama.cpp computes what Tare does, but
+// ignores, also in its own files, phi3's window and gpt-oss's yarn without truncation: a notice says so.
 //
 // GGUF calls a Mistral model a llama. Throws Error, starting with `where`, for a model that a file cannot hold.
 const gguf::Architecture& GgufArchitectureOf(const ModelConfig& config, const std::string& where);
@@ -54,8 +50,7 @@ const gguf::Architecture& GgufArchitectureOf(const ModelConfig& config, const st
 // Adds the keys of a model that GgufArchitectureOf accepts.
 void AddModelKeys(const ModelConfig& config, const gguf::Architecture& architecture, gguf::MetadataWriter& out);
 
-// Tensors of the file. Each has rows of one tensor of the checkpoint, of a fused tensor's parts (phi3), of all
-// experts one after another, or every other row of gpt-oss's gate and up.
+// Tensors: rows of one of the checkpoint's, of a fused one's parts (phi3), all experts', every other row of gate_up.
 //
 // `count` rows, or values of a vector, of a tensor of the checkpoint: `first` and every `step`-th row after it.
 struct GgufPiece {
@@ -73,8 +68,7 @@ struct GgufTensor {
   int64_t rotated_heads = 0;      // whose rows are ordered as in quant/interchange/gguf/architecture.h, or 0
 };
 
-// The tensors in the order of the file, without tensors of rotary positions. Throws Error, starting with `where`, for a
-// tensor that llama.cpp has no name for.
+// In the file's order, without rotary ones. Throws Error, starting with `where`, for a tensor llama.cpp cannot name.
 std::vector<GgufTensor> GgufTensors(const ModelConfig& config, const gguf::Architecture& architecture,
                                     const std::string& where);
 

@@ -6,9 +6,8 @@
 // The maps are subtracted after P x V (late order), as in Hugging Face's diffllama. If a visitor changes the
 // difference, they are subtracted before it (equal in exact arithmetic, not in the last bits).
 //
-// A sequence is a prefix and, optionally, branches that each continue it (the endings of a multiple-choice item). Its
-// rows are stored one after another, prefix first. The mask applies to the prefix, and to the prefix followed by one
-// branch: a branch's query does not see other branches, and a window counts positions.
+// A sequence is a prefix and, optionally, branches that each continue it (a multiple-choice item's endings), stored in
+// that order. The mask applies to the prefix and one branch: no query sees other branches; windows count positions.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +41,7 @@ struct FloatAttentionCall {
   int layer = 0;
 };
 
-// Throws Error if heads or shapes do not agree, and if a visitor needs a survey of probs or difference, which this pass
-// does not offer. Uses all threads.
+// Throws Error for heads or shapes that do not agree, and visitors that survey probs or difference. Uses all threads.
 void FloatAttention(const FloatAttentionCall& call);
 
 }  // namespace tare

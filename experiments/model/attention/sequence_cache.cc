@@ -65,8 +65,7 @@ double BytesOf(const ModelConfig& config, const CachePlan& plan, int64_t tokens)
   return bytes;
 }
 
-// Counts what the newest tokens' queries see. A pass ends where a page is rounded (TokensAtOnce), so that the codes
-// behind the first tokens are those that each of its queries saw.
+// Counts what the newest queries see: a pass ends where a page is rounded (TokensAtOnce), so all saw these codes.
 void CountHeld(const KvCache& cache, int64_t queries, HeldKeys& held) {
   if (cache.rules().k.format == Format::kF32 && cache.rules().v.format == Format::kF32) return;
   for (int64_t seen = cache.tokens() - queries + 1; seen <= cache.tokens(); ++seen) {

@@ -62,8 +62,7 @@ class KeptTokens {
   int64_t dropped_ = 0;
 };
 
-// Which `kept` of the keys with these masses stay, ascending: the first `first`, the newest `newest`, and the heaviest
-// of the others; of equal ones the older.
+// Which `kept` keys stay, ascending: the first `first`, newest `newest`, and heaviest of the others, ties older.
 std::vector<int64_t> HeaviestKeys(std::span<const float> mass, int64_t kept, int64_t first, int64_t newest);
 
 // The shape of every layer's keys and values.
@@ -73,8 +72,7 @@ class SequenceCache {
  public:
   static constexpr int64_t kMostAtOnce = 512;  // weights are read once for them; workspaces grow with more
 
-  // Empty. Throws Error if a cache does not support the plan or the model's heads: layers with a window cannot drop
-  // keys.
+  // Throws Error if a cache does not support the plan or the model's heads: layers with a window cannot drop keys.
   SequenceCache(const ModelConfig& config, const CachePlan& plan);
 
   // Tokens of the sequence so far, dropped ones included; 0 before the first pass.
@@ -96,8 +94,7 @@ class SequenceCache {
   void Count(const ValuePages& values) { values_.all += values.all, values_.skipped += values.skipped; }
   const ValuePages& values() const { return values_; }
 
-  // The first `tokens` are a prompt, and `more` are known to follow. keep=snapkv drops keys when a prompt ends;
-  // longrope turns keys by the length of the whole.
+  // The first `tokens` are a prompt, `more` follow: keep=snapkv drops keys at its end; longrope turns by both lengths.
   void ExpectPrompt(int64_t tokens, int64_t more = 0) { prompt_ = tokens, expected_ = tokens + more; }
   int64_t expected() const { return expected_; }
   // Whether a layer's newest tokens are all of the prompt, before its last.
@@ -106,10 +103,9 @@ class SequenceCache {
   bool Outgrows(int64_t tokens) const {
     return this->tokens() > 0 && rotary_.IsLong(tokens) && !rotary_.IsLong(std::max(expected_, this->tokens()));
   }
-  // How many tokens may join in one pass so that every query still sees the cache as it is when its own token comes: up
-  // to the end of a page, if scales are per channel and fixed there, or to the next drop of keys; one if the last
-  // tokens stay in f32, because those change with every token, or if pages are skipped, because a pass skips only pages
-  // that none of its queries needs. most: where nothing asks for fewer.
+  // Tokens that may join in one pass while each query sees the cache as of its own token: up to the end of a page with
+  // fixed scales per channel, or to the next drop; one if the last tokens stay in f32, which change with every token,
+  // or if pages are skipped, because a pass skips only pages that none of its queries needs; else `most`.
   int64_t TokensAtOnce(int64_t most = kMostAtOnce) const;
 
   size_t Bytes() const;
@@ -135,14 +131,12 @@ void CheckCacheFits(const ModelConfig& config, const CachePlan& plan, int64_t to
 
 // ---- Attention over the caches (cached_attention.cc)
 //
-// Attention of new tokens over their sequences' caches: by the decode kernel (kernels/decode/), or, of a prompt whose
-// attention a plan executes, on the integer kernels. The tokens' keys and values join the caches first, so a query sees
-// all tokens before it and its own; in a layer that shares keys those of an earlier layer have.
+// New tokens' attention over their sequences' caches: by the decode kernel (kernels/decode/), or, for executed prompts,
+// on the integer kernels. Keys and values join first, so a query sees its own; shared keys are an earlier layer's.
 //
-// A part of a prompt is many queries at once on the integer kernels (kernels/attention/integer/). They see what the
-// cache holds, read back to f32 and rounded once more as the plan says. Blocks of values count from the first token:
-// parts of whole blocks, the last aside, give the bits of one call for the whole prompt. A block that a part ends in
-// has, for this part, the scale of its tokens so far.
+// A part of a prompt is many queries at once on the integer kernels (kernels/attention/integer/), over the cache as
+// f32, rounded once more by the plan. Blocks of values count from the first token: parts of whole blocks, the last
+// aside, give the bits of one call for the whole prompt. A part's last block has the scale of its tokens so far.
 
 // Grows with the longest prompt: of one layer, its keys and values in f32, and their codes.
 struct PromptMemory {
@@ -151,8 +145,7 @@ struct PromptMemory {
   AlignedBuffer<std::byte> workspace;
 };
 
-// part: its queries are of the cache's newest tokens; keys and values are not read, and their heads are the cache's.
-// Throws Error for queries that are not finite.
+// part: queries of the newest tokens; keys, values, heads are the cache's. Throws Error if queries are not finite.
 void PromptAttention(const ExecutedPlan& plan, const AttentionProblem& part, const KvCache& cache,
                      PromptMemory& memory);
 

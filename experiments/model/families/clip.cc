@@ -3,9 +3,8 @@
 // LayerNorm. W_1 and W_2 (fc1, fc2) are the sites up_proj and down_proj; there is no gate. The text tower is causal; in
 // the vision tower every patch sees all others. Positions are learned (input_embedding.cc).
 //
-// DiffCLIP: V1's attention with biases, a head norm with a weight, and lambda_init 0.8 in every layer; head h has the
-// maps 2h and 2h + 1, and num_attention_heads counts maps. Source: hammoudhasan/DiffCLIP, diff_attention.py and
-// diff_clip.py.
+// DiffCLIP: V1's attention with biases, a weighted head norm, lambda_init 0.8 everywhere; head h has maps 2h and 2h +
+// 1, num_attention_heads counts maps. Source: hammoudhasan/DiffCLIP, diff_attention.py and diff_clip.py.
 #include "experiments/model/families/llama.h"
 #include "quant/base/message.h"
 

@@ -3,10 +3,9 @@
 //   O_j = (1 - lambda_init) norm((softmax(Q_j K_j^T / sqrt(d)) - lambda softmax(Q_j' K_j'^T / sqrt(d))) [V_j, V_j'])
 // with a head norm over 2d that has no weight.
 //
-// V1: as diffllama, but head h has the maps 2h and 2h + 1 of q, those of its key/value group of k, and the group's two
-// values side by side; W_o is out_proj; the head norm has a weight. num_attention_heads counts maps, as in diffllama:
-// it is twice the num_heads of the authors' module, and num_key_value_heads is twice theirs. Its own keys, for other
-// checkpoints with this attention:
+// V1: as diffllama, but head h has maps 2h and 2h + 1 of q, its key/value group's of k, and the group's two values side
+// by side; W_o is out_proj; the head norm has a weight. As in diffllama, num_attention_heads counts maps: it and
+// num_key_value_heads are twice the authors'. Its own keys, for other checkpoints with this attention:
 //   rotary_layout      interleaved, or half-split
 //   head_pairing       adjacent, or halves: maps h and h + H/2, as in diffllama
 //   lambda_init        one number for all layers; default: 0.8 - 0.6 exp(-0.3 layer)
@@ -14,9 +13,8 @@
 //
 // V2: as llama, but output head h has the maps 2h and 2h + 1 of q over one key/value head, and
 //   O_h = softmax(Q_2h K^T / sqrt(d)) V - lambda_h softmax(Q_2h+1 K^T / sqrt(d)) V,    lambda = sigmoid(W_lambda x)
-// with one lambda per token and head, no head norm, and interleaved rotary positions. num_attention_heads counts maps:
-// it is twice the num_heads of the authors' module; num_key_value_heads is theirs. Because they double the maps without
-// changing head_dim, config.json must give it.
+// with a lambda per token and head, no head norm, and interleaved rotary positions. num_attention_heads counts maps,
+// twice the authors' num_heads; num_key_value_heads is theirs. config.json must give head_dim: it does not halve.
 #include "experiments/model/families/llama.h"
 
 #include <cmath>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What families with experts share: the keys of config.json that count them, their places in a record, and the
-// feed-forward. A router of E experts chooses, for each token x, the k of the largest r = W_r x + b_r; with
-// T these k and I channels in each,
+// What families with experts share: keys of config.json that count them, places in a record, and the feed-forward. Of E
+// experts a router chooses for each token x the k with the largest r = W_r x + b_r; with T these k, I channels each,
 //
 //   delta = sum over e in T of s_e (W_down,e unit(W_gate_up,e x + b) + b_down,e),   s = softmax of r over T
 //
@@ -26,8 +25,7 @@ struct RouterNames {
   std::string_view weight, bias;  // of LayerWeights::vectors: [experts, E] and [experts]; no bias if empty
 };
 
-// A layer's pass: x += W_o attention(norm(x)), as llama's;  x += experts(norm(x)), or llama's feed-forward in a layer
-// without experts. unit: null where gate and up are two matrices, for f(gate) up.
+// x += W_o attention(norm(x)); x += experts(norm(x)), or llama's feed-forward. unit: null with two matrices: f(gate) up
 void ExpertsForward(const LayerCall& call, const RouterNames& router, const ExpertUnit& unit = nullptr);
 // delta = experts(normed), added to what a shared expert left there, where the layer has one.
 void FeedExperts(const LayerCall& call, const RouterNames& router, const ExpertUnit& unit);

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// gpt-oss (OpenAI 2025, modeling_gpt_oss.py): as llama, with biases, a learned sink for each query head
-// (kernels/attention/heads.h), a window of keys in even layers or where layer_types says so, YaRN positions, and
-// experts in the place of the feed-forward (experts.h).
+// gpt-oss (OpenAI 2025, modeling_gpt_oss.py): as llama, with biases, a learned sink per query head
+// (kernels/attention/heads.h), a window in even layers or by layer_types, YaRN positions, and experts (experts.h).
 //
-// Stored experts are [experts, in, out] in f32, bf16 or f16, or in MXFP4 (quant/interchange/folders/floats.cc). Router,
-// sinks and biases stay as they are under every plan. transformers fixes the unit's limit and slope; a configuration
-// with others is refused.
+// Stored experts are [experts, in, out] in f32, bf16 or f16, or MXFP4 (quant/interchange/folders/floats.cc). Router,
+// sinks and biases are never rounded. Only transformers' limit and slope of the unit are supported.
 #include "experiments/model/families/experts.h"
 #include "quant/base/message.h"
 

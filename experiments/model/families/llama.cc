@@ -4,16 +4,13 @@
 // Granite 3, dense: as llama, with four multipliers from the configuration, e, r, a and s.
 //   x = e embedding;   x += r W_o softmax(a Q K^T) V,  Q, K, V of norm(x);   x += r FFN(norm(x));   logits = head / s
 //
-// SmolLM3: as llama, with layers without rotary positions: those that no_rope_layers marks with 0, or every
-// no_rope_layer_interval-th. With use_sliding_window these are the layers that see a window of keys, unless layer_types
-// says it layer by layer.
+// SmolLM3: as llama, without rotary positions where no_rope_layers has 0, or in every no_rope_layer_interval-th layer.
+// With use_sliding_window these layers see a window of keys, unless layer_types says otherwise.
 //
-// Phi-3, Phi-3.5 and Phi-4-mini: as llama, with q, k and v stored as one matrix, gate and up as another, no biases, and
-// rotary positions of a part of each head (rotary.h).
+// Phi-3, -3.5 and Phi-4-mini: as llama; q, k, v one matrix, gate, up another, no biases, partial rotary (rotary.h).
 //
-// longrope: a sequence turns by the long factors as soon as it has more tokens than original_max_position_embeddings,
-// all its keys alike, and when a generated text grows beyond it, its cache is made again. transformers 5.12 does so for
-// a whole sequence, and with a cache turns the keys before that token by one list and those after it by the other.
+// longrope: all keys turn by the long factors once a sequence exceeds original_max_position_embeddings; a text growing
+// beyond it makes its cache again. transformers 5.12, with a cache, leaves the keys before that token as they are.
 #include "experiments/model/families/llama.h"
 
 #include "experiments/model/activation.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hugging Face transformers' llama (modeling_llama.py), the parts of its record that derived families share, and those
-// that differential attention adds to it.
+// transformers' llama (modeling_llama.py), record parts for derived families, and what differential attention adds.
 #pragma once
 
 #include <array>
@@ -52,8 +51,7 @@ void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& config);
 // As ReadDecoderConfig; windows are not read.
 void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& config);
 std::vector<OutputHead> LlamaHeads(const ModelConfig& config);
-// delta = W_o attention(normed) + b, with the norms of queries and keys, rotary positions, norms of heads, gate, and
-// lambda per layer or per token that the configuration and the weights have.
+// delta = W_o attention(normed) + b, with the model's norms, rotary positions, gate, and lambda per layer or token.
 void AttendNormed(const LayerCall& call);
 void AddAttention(const LayerCall& call);  // x += W_o attention(norm(x))
 void LlamaForward(const LayerCall& call);
@@ -79,8 +77,7 @@ constexpr Family LikeLlama(std::string_view name, std::string_view examples,
 
 // ---- Differential attention (differential.cc)
 //
-// Parts shared by the families of the first differential attention (V1, arXiv 2410.05258): one lambda per layer from
-// four vectors, and a norm of each head's output.
+// The first differential attention (V1, arXiv 2410.05258): a lambda per layer from four vectors, and a norm per head.
 //
 //   lambda = exp(lambda_q1 . lambda_k1) - exp(lambda_q2 . lambda_k2) + lambda_init
 //   O_j    = (1 - lambda_init) norm((P_j1 - lambda P_j2) V_j)        a root mean square over the head's 2d channels

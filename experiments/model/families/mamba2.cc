@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mamba-2 (Dao and Gu 2024), as transformers' Mamba2ForCausalLM computes it, and Diff-Mamba2 (Schneider, Zimerman and
-// Nachmani 2025). No attention, no positions, no feed-forward: x += mixer(norm(x)), a Mamba-2 (scan_layers.cc). n heads
-// of p channels; layers from 0.
+// Mamba-2 (Dao and Gu 2024), as transformers' Mamba2ForCausalLM, and Diff-Mamba2 (Schneider, Zimerman and Nachmani
+// 2025). Only x += mixer(norm(x)), a Mamba-2 (scan_layers.cc). n heads of p channels; layers from 0.
 //
 //   differential layers   x += (1 - l0) norm(m1 - lambda m2),   lambda = sigmoid(sum lambda_q1) + l0
 //                         l0 = 0.8 - 0.6 exp(-0.3 layer);   m1, m2: Mamba-2s of n heads of p/2 channels
 //
-// Where public implementations differ, Tare does this. Heads read B and C in blocks, n/G neighbours one group's; the
-// norm before out_proj is over all channels. Both are as in transformers and, with one group, as in all others. The
-// residual stream, states and lambda are in f32.
-// Source: transformers 5.12.1, modeling_mamba2.py; NadavSc/Diff-Mamba, modeling_diffmamba2.py.
+// Where public implementations differ: heads read B and C in blocks, n/G neighbours one group's; the norm before
+// out_proj is over all channels (both as in transformers and, with one group, in all others); residual stream, states
+// and lambda are f32. Source: transformers 5.12.1, modeling_mamba2.py; NadavSc/Diff-Mamba, modeling_diffmamba2.py.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mistral: as llama without biases, and each query sees the last sliding_window keys (4096 if the key is missing, all
-// if it is null), in the layers that layer_types says, in all of them without it. Ministral is the same: transformers'
-// AutoModel makes a Ministral of a Mistral with layer_types.
+// Mistral: as llama without biases; each query sees the last sliding_window keys (4096 if missing, all if null), in the
+// layers of layer_types or in all. transformers' AutoModel calls one with layer_types a Ministral.
 //
 // Mixtral (modeling_mixtral.py): attention as llama's without biases, over all keys or a window, and experts in the
 // place of the feed-forward (experts.h), whose gate, up and down are stored as w1, w3 and w2.

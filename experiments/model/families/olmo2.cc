@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // OLMo 2: norms follow the blocks, and those of queries and keys cover all heads of a token.
 //   x += norm(W_o softmax(rope(norm(Q)) rope(norm(K))^T / sqrt(d)) V),  Q, K, V of x;   x += norm(FFN(x))
-// OLMo 3: the same with a window of keys in three layers of four, or where layer_types says so. Rotary positions of
-// layers with a window are not scaled, as in transformers 4.57 and in the training of the published models;
-// transformers 5.12 scales them in all layers.
+// OLMo 3: with a window in three layers of four, or by layer_types. These have unscaled rotary positions, as in
+// transformers 4.57 and in training; transformers 5.12 scales them in all layers.
 #include "experiments/model/families/llama.h"
 #include "quant/base/message.h"
 

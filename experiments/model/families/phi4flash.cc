@@ -5,10 +5,9 @@
 //   of odd layers: differential attention, V1's with neighbouring maps (llama.h) and biases: below n/2 over a
 //   window of keys, in n/2 + 1 over all, above it over the keys and values of n/2 + 1.
 //
-// Where public implementations differ, Tare does this. Tensors decide over keys that some of them do not read: rank,
-// states, taps and the biases of a Mamba and of fc1 and fc2. The head norm's eps is 1e-5. sliding_window may be a
-// number, null or a list by layer. Embeddings are tied as the key says, if it is missing they are. All arithmetic is in
-// f32: residual stream, states, gates, lambda. No padding. A_log, D and lambda vectors may be of any stored type.
+// Where public implementations differ: tensors decide over keys that some do not read: rank, states, taps, biases of a
+// Mamba, fc1 and fc2. The head norm's eps is 1e-5. sliding_window may be a number, null or a list by layer. Embeddings
+// are tied unless the key says no. All arithmetic is f32; no padding. A_log, D and lambda vectors may have any type.
 // Source: the published model's code, TensorRT-LLM and vllm-project/vllm.
 #include <limits>
 
@@ -66,8 +65,7 @@ constexpr auto kPhi4FlashVectors = Joined(
                                 {kALog, StateShape, 1, 0.7f, nullptr, {}, SiteOf::kMamba},
                                 {kD, ChannelShape, 1, 0, nullptr, {}, SiteOf::kMamba}}));
 
-// The input of dt_proj is rows of x_proj; those of x_proj and of mamba.out_proj and gmu.out_proj come from a silu, or
-// from a scan whose output other layers read.
+// dt_proj reads rows of x_proj; x_proj, mamba.out_proj and gmu.out_proj read a silu, or a scan that other layers read.
 constexpr Site kPhi4FlashSmoothed[]{Site::kMambaInProjIn, Site::kMambaDtProjIn, Site::kGmuInProjIn, Site::kQProjIn,
                                     Site::kOProjIn,       Site::kGateProjIn,    Site::kDownProjIn};
 

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Qwen2 (Qwen 1.5, 2 and 2.5): as llama, with biases only for q, k and v; with use_sliding_window, layers from
-// max_window_layers on see a window of keys.
+// Qwen2 (Qwen 1.5, 2, 2.5): as llama, biases only for q, k, v; with use_sliding_window, windows from max_window_layers.
 //
 // Qwen3: as llama, with norms of each head's queries and keys before rotary positions, windows as in qwen2, and, if the
 // configuration has it, a sigmoid gate, one per head (headwise) or per value (elementwise):
 //   x += W_o (softmax(rope(norm(Q)) rope(norm(K))^T / sqrt(d)) V * sigmoid(Z)),   Q, Z, K, V of norm(x)
 // Q and Z are rows of q_proj: for each key/value head, the queries of its group, then their gates.
 //
-// Qwen3-MoE (modeling_qwen3_moe.py): attention as qwen3's, and experts in the place of the feed-forward (experts.h),
-// but in the layers that mlp_only_layers lists and those that are not every decoder_sparse_step-th. With norm_topk_prob
-// the shares of a token's experts sum to 1, else they are those of a softmax over all. With use_sliding_window every
-// layer slides, as in transformers 5.12; max_window_layers, which 4.51 read, and layer_types are not read.
+// Qwen3-MoE (modeling_qwen3_moe.py): qwen3's attention, and experts (experts.h), except in mlp_only_layers and where
+// decoder_sparse_step skips. With norm_topk_prob a token's shares sum to 1, else they are of a softmax over all. With
+// use_sliding_window all layers slide, as in transformers 5.12, whatever max_window_layers and layer_types say.
 #include <utility>
 
 #include "experiments/model/families/experts.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The families that Tare knows by name. Declared in experiments/model/config/family.h, so that the shared steps can
-// look up a record; only this file knows all families.
+// The families by name, for the shared steps (experiments/model/config/family.h). Only this file knows all of them.
 #include "experiments/model/families/table.h"
 
 #include "experiments/model/families/llama.h"

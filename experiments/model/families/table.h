@@ -23,8 +23,7 @@ extern const Family kGemma3;  // gemma3_text: the text models, not those with a 
 extern const Family
     kQwen3;  // and its authors' gate on attention's output: arXiv 2505.06708, github.com/qiuzh20/gated_attention
 
-// Differential attention as its authors wrote it (microsoft/unilm, Diff-Transformer and Diff-Transformer-V2), in layers
-// like llama's.
+// Differential attention as its authors wrote it (microsoft/unilm, Diff-Transformer, -V2), in layers like llama's.
 extern const Family kDiffV1, kDiffV2;
 
 // MotifForCausalLM (Motif-2.6B, Motif-2-12.7B), with differential attention or its grouped form.
@@ -45,13 +44,11 @@ extern const Family kTransformer;
 // As mistral and qwen3, with experts.
 extern const Family kMixtral, kQwen3Moe;
 
-// The towers of CLIP, as transformers' CLIPTextModelWithProjection and CLIPVisionModelWithProjection save them, and the
-// same with differential attention (DiffCLIP, arXiv 2503.06626). A tower is a separate model: its head is the
-// projection into the width that both towers share, and its input is token ids or images.
+// CLIP's towers as transformers' CLIPTextModelWithProjection and CLIPVisionModelWithProjection, and DiffCLIP's (arXiv
+// 2503.06626). Each is a model: token ids or images in, and the projection to the shared width as head.
 extern const Family kClipText, kClipVision, kDiffClipText, kDiffClipVision;
 
-// timm's vision transformers with registers and mean pooling: blocks as CLIP's, or parallel ones, whose attention and
-// feed-forward read one norm; standard and differential.
+// timm's vision transformers, standard and differential: registers, mean pooling; blocks as CLIP's, or parallel.
 extern const Family kVit, kDiffVit, kParallelVit, kDiffParallelVit;
 
 // A changed copy of the record or table.
@@ -76,8 +73,8 @@ constexpr LinearPlace& At(std::array<LinearPlace, kCount>& places, Site weight) 
   return *std::ranges::find(places, weight, &LinearPlace::weight);
 }
 
-// What a family's class in transformers 5.12.1 (configuration_NAME.py) sets where config.json lacks a key; the test
-// holds it to the classes. A family that is not here has no class there: its config.json must have the keys.
+// What transformers 5.12.1 (configuration_NAME.py) sets where config.json lacks a key; a test compares them. A family
+// that is not here has no class there: its config.json must have the keys.
 struct FamilyDefaults {
   std::string_view family;
   ModelDefaults values;

@@ -6,13 +6,11 @@
 //   parallel:  x += g (W_o attention(LN x) + b) + g (W_2 gelu(W_1 LN x + b_1) + b_2)
 //   logits = W_head LN(mean of x over the patches) + b
 //
-// Differential: V1's attention; head h has the maps 2h and 2h + 1 of d channels and values of 2 d; the head norm has a
-// weight; one lambda for a layer, with 0.8 - 0.6 exp(-0.3 layer), layers from 0. Source: huggingface/pytorch-image-
-// models 1.0.29, vision_transformer.py, diff_attention.py.
+// Differential: V1's attention; head h has maps 2h and 2h + 1 of d channels, values of 2d, a weighted norm, one lambda
+// per layer, from 0, with 0.8 - 0.6 exp(-0.3 layer). Source: timm 1.0.29, vision_transformer.py, diff_attention.py.
 //
-// timm stores q, k and v as rows of one matrix, in parallel blocks after those of W_1; in differential parallel blocks
-// W_o and W_2 are columns of one matrix, with one bias, which is W_o's here. config.json names an architecture, whose
-// shapes model_args may change; FromTimm makes of it the keys that other families have.
+// timm stores q, k, v as one matrix, in parallel blocks below W_1; in differential ones W_o and W_2 are columns of one,
+// whose bias is W_o's. FromTimm turns config.json's architecture and model_args into other families' keys.
 #include <nlohmann/json.hpp>
 
 #include "experiments/model/families/llama.h"

@@ -7,12 +7,10 @@
 //                                             stand ready or are made
 //   not executed                   values     values                      values
 //
-// Integers are codes, packed for the integer kernels: those of a plan's rule, the checkpoint's own, or those that stand
-// for another tool's. Values are what a rule rounds W to, or W's own: in place, by columns as they are stored, or made
-// of its codes or from another type. What does not stand ready (Kept) is made for the product.
+// Integers are packed codes: of a plan's rule, the checkpoint, or standing for another tool's. Values are W rounded by
+// a rule, or as it is: in place, by stored columns, or made of codes or another type; made for a product unless Kept.
 //
-// A low-rank branch is part of values. Codes have none: where integers multiply rounded inputs, it multiplies these as
-// they were before (AddBranch).
+// A low-rank branch is part of values; codes have none, so AddBranch multiplies it by the inputs before rounding.
 #pragma once
 
 #include <array>

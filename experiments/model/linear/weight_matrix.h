@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A weight matrix W [out, in] as a checkpoint has it: values in place, Tare's codes, another tool's, or values that
-// were made of codes. It gives rows of f32, says whether integers stand for it, and becomes what a product reads.
-// A plan's rule rounds it to nearest, in parts that other methods use too.
+// A weight matrix W [out, in] of a checkpoint: values in place, Tare's or another tool's codes, or values made of them.
+// It gives f32 rows, says whether it has integers, becomes a product's operand; a rule may round it to nearest.
 #pragma once
 
 #include <array>
@@ -31,8 +30,7 @@ struct WeightMatrix {
   bool IsReady(Math math) const {
     return values.data != nullptr && (math == Math::kF32 || values.type == WeightType::kBf16);
   }
-  // Whether it is of Tare's codes, or integers stand for another tool's (quant/format/quantized_matrix.h) in groups
-  // that the integer kernels take.
+  // Whether it has Tare's codes or another tool's as integers (quant/format/quantized_matrix.h) in groups for kernels.
   bool HasIntegers() const;
 
   int64_t out = 0, in = 0;
@@ -59,8 +57,7 @@ DenseMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& 
 // Adds to y [rows, out] what a matrix's low-rank branch makes of x [rows, in], in f32.
 void AddBranch(const QuantizedMatrix& matrix, const float* x, int64_t rows, float* y);
 
-// A matrix that is stored by columns, in place, where products of several rows take it so; else nullopt. Throws Error
-// for values that are not finite.
+// A matrix stored by columns, in place for products of several rows; else nullopt. Throws Error if it is not finite.
 std::optional<DenseMatrix> StoredColumns(const WeightMatrix& matrix, const Projector& projector);
 
 // The rows of `in` weights that a rule rounds: those that `read` reads, rotated if the rule has +hadamard.
@@ -69,13 +66,11 @@ ReadRow RowsToRound(const Rule& rule, int64_t in, ReadRow read);
 // An empty matrix for a rule's codes; reads the rows that are rounded if the format has an f32 per tensor.
 QuantizedMatrixBuffer MatrixFor(const Rule& rule, int64_t out, int64_t in, const ReadRow& read);
 
-// Quantizes a matrix by a rule, rounding to nearest. importance: W.in factors of squared errors, for a rule with +mse
-// and without +hadamard; empty: all are 1.
+// Rounds a matrix to nearest. importance: W.in factors of squared errors, for +mse without +hadamard; empty: all 1.
 QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rule, const std::string& where,
                                      std::span<const float> importance = {});
 
-// What rounding loses of values, by which quantized checkpoints and GGUF files say their relative error: sums of
-// squares of values less rounded, and of values.
+// Rounding's loss, for relative errors of checkpoints and GGUF files: sums of squares of errors and of values.
 struct Squares {
   double error = 0, size = 0;
 };

@@ -78,8 +78,7 @@ bool IsAligned(const TensorView& tensor, WeightType type) {
   return reinterpret_cast<uintptr_t>(tensor.bytes.data()) % ElementBytes(type) == 0;
 }
 
-// What MLX calls the tensor of all experts: for PREFIX.experts.{}.NAME, PREFIX.switch_mlp.NAME with its own names of
-// gate, up and down; empty for other names.
+// MLX's name for all experts: PREFIX.experts.{}.NAME as PREFIX.switch_mlp.NAME, its own gate, up and down; else empty.
 std::string MlxExperts(std::string_view tensor) {
   constexpr std::string_view kExperts = "experts.{}.";
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {

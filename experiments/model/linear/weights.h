@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint's tensors by their Hugging Face names, checked for shape, type and finite values when taken. Matrices
-// stay in the mapped file in their stored type; types that the machine cannot multiply need a converted copy (the
-// file's pages are then released). So do quantized matrices (Tare's own or other tools') and, under --math bf16, all
-// that is not bf16, if all such matrices together are small; else it is made for each call.
+// A checkpoint's tensors by Hugging Face names, checked for shape, type and finite values. Matrices stay mapped in
+// their type; types the machine cannot multiply, quantized matrices and, under --math bf16, all but bf16 are converted
+// (the file's pages are then released) if all these together are small; else for each call.
 //
-// A stored tensor may be the weights, or biases, of several linear layers, one below another, as a family's record says
-// (LinearPlace::fused). Everything else sees one tensor per linear layer: rows of the stored one, in place. It sees a
-// tensor of all experts, the family's (LinearPlace::stacked) or MLX's, as one tensor per expert.
+// A stored tensor may hold several linear layers' weights or biases, one below another (LinearPlace::fused), or all
+// experts' (LinearPlace::stacked, or MLX's). All else sees one tensor per linear layer and expert, in place.
 #pragma once
 
 #include <cstdint>
@@ -48,9 +46,8 @@ struct StackedTensor {
 };
 std::vector<StackedTensor> StackedTensors(const ModelConfig& config);
 
-// kWhole: tensors are read once when they are taken, and checked. kKnown: matrices were checked before (ReadWhole), and
-// are read when they are used. kShapes: matrices are neither read nor converted, for callers that look at a checkpoint
-// and compute nothing.
+// kWhole: tensors are read once and checked when taken. kKnown: matrices are checked already (ReadWhole), read when
+// used. kShapes: matrices are neither read nor converted, as nothing is computed.
 enum class WeightReading : uint8_t { kWhole, kKnown, kShapes };
 
 class Weights {
@@ -76,14 +73,12 @@ class Weights {
   Weights& Split(const ModelConfig& config);
 
   bool Has(const std::string& name) const { return files_.Has(name); }
-  // Whether two tensors have the same bytes, or codes of another tool that stand for the same values; under kShapes,
-  // which does not read them, whether they may.
+  // Whether two tensors, or another tool's codes, are the same; under kShapes, which reads none, whether they may be.
   bool SameBytes(const std::string& a, const std::string& b) const;
   // Removes a name from the list of unused tensors.
   void Ignore(const std::string& name) { taken_.insert(name); }
-  // Throws Error if the checkpoint has a tensor that the model did not take, unless it is a bias of zeros, or beside
-  // the model: a buffer, an empty one, of a layer after the last, or of a name that no part of the family begins with
-  // and that numbers no layer (v_head.), or of mtp. A notice says which of these were left out.
+  // Throws Error for a tensor the model did not take, except biases of zeros, or beside the model: buffers, empty ones,
+  // later layers, mtp, names with no layer number or beginning of the family's (v_head.). A notice lists these.
   void CheckAllTaken(const ModelConfig& config) const;
 
   const Checkpoint& files() const { return files_; }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An interpreter of JavaScript inside the program (QuickJS), without files and network, and what it runs: drawings and
-// chat templates.
+// An interpreter of JavaScript (QuickJS) without files and network; its drawings and chat templates.
 #pragma once
 
 #include <cstdint>
@@ -35,19 +34,16 @@ class Interpreter {
   int64_t steps_left_;
 };
 
-// Files that CMake embeds in the program (cmake/embed.cmake): "vega.js", "figures/bits.json", the page's style. A NUL
-// follows the last byte. Throws Error for an unknown name.
+// Files that cmake/embed.cmake embeds ("vega.js", "figures/bits.json"), NUL-terminated. Throws Error for unknown names.
 std::string_view Embedded(std::string_view name);
 
-// Renders Vega-Lite specifications to SVG with Vega itself, in an interpreter inside the program. Needs no browser,
-// file or other program; a figure on the page and the same figure for a paper are byte-identical.
+// Renders Vega-Lite to SVG with Vega, in the interpreter: needs no other program; page and paper get identical bytes.
 class Drawing {
  public:
   Drawing() : interpreter_({"draw.js", "vega.js", "vega-lite.js"}) {}  // 0.1 s
 
-  // Draws the specification. Ids that the drawing defines (clips, gradients) start with `name`-, so that several
-  // drawings can share a page. Text and thin lines take the colour of the surrounding text. Throws Error if Vega
-  // refuses the specification or warns.
+  // Draws the specification. Ids (clips, gradients) start with `name`-, so that drawings can share a page. Text and
+  // thin lines take the text's colour. Throws Error if Vega refuses the specification or warns.
   std::string Svg(const std::string& name, const nlohmann::ordered_json& specification);
 
  private:

@@ -17,8 +17,7 @@ std::vector<Json> ValuesOf(const FigureData& figure, const std::string& column) 
 
 constexpr std::string_view kWithDomain[] = {"color", "fill", "stroke", "shape", "strokeDash", "fillOpacity"};
 
-// Replaces each "sort": null by the order of the rows. Colours, shapes and dashes get it as their domain: with one
-// domain two of them share a legend.
+// Replaces "sort": null by the rows' order, also as domain of colours, shapes, dashes: equal domains share a legend.
 void Order(Json& part, const std::string& channel, const FigureData& figure) {
   if (part.is_object() && part.contains("field") && part.contains("sort") && part["sort"].is_null()) {
     const std::vector<Json> values = ValuesOf(figure, part["field"]);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A figure as rows, for its drawing and for the table below it. The sources of this folder make rows from the material
-// (material.cc), and KIND.json beside them is the Vega-Lite specification that draws a kind. A kind without data in the
-// material makes no figure.
+// A figure as rows, for its drawing and the table below. Sources here make rows from the material (material.cc);
+// KIND.json beside them is the kind's Vega-Lite specification. Kinds without data make no figure.
 //
 // In specifications, "sort": null keeps the order of the rows.
 #pragma once
@@ -24,9 +23,8 @@
 
 namespace tare {
 
-// The material of a report, read from the results of other commands: statistics (.h5), dumps (.h5), and JSON of `tare
-// stats`, `sweep`, `compare`, `attribute` and `search` (or their folders), `judge`, `eval`, `maps`, `bench` and
-// `inspect`. Each file names its own kind.
+// A report's material, results of other commands: statistics and dumps (.h5), and JSON of `tare stats`, `sweep`,
+// `compare`, `attribute`, `search` (or folders), `judge`, `eval`, `maps`, `bench`, `inspect`. Files name their kind.
 struct SourceFile {
   std::string path, schema;
   std::vector<std::pair<std::string, std::string>>
@@ -71,8 +69,7 @@ struct Material {
   void ForEach(std::string_view schema, const std::function<void(const Json&)>& use) const;
 };
 
-// Throws Error for an unknown schema, a part of a job, a sweep without a finished cell, two files with one model name
-// but different weights, and a file given twice.
+// Throws Error for unknown schemas, parts of jobs, empty sweeps, one model name of two weights, and repeated files.
 Material ReadMaterial(const std::vector<std::filesystem::path>& files);
 
 struct FigureData {
@@ -137,8 +134,7 @@ std::string RangeName(int64_t first, int64_t last);  // "1", "2 to 3"
 // The ends of an interval, in another unit; nulls where there is none.
 std::pair<Json, Json> EndsOf(const std::optional<Interval>& interval, double unit = 1);
 
-// The ends of a bar: the 95 % interval of an accuracy itself; for other figures, the interval of the change from
-// unquantized, moved to the value; nulls where there is none.
+// A bar's ends: an accuracy's 95 % interval; else that of the change from unquantized, moved to the value; nulls: none.
 std::pair<Json, Json> EndsOf(const SweepFigure& row);
 
 // One line per row that the drawing cannot show, with the row's description; then the figure's own gaps.
@@ -149,9 +145,8 @@ FiguresOfKind LossesOfMethods, LargestMagnitudes, Bits, Differences, Maps, Histo
     Channels, RooflineOfKernels, ErrorAgainstBits, CostsOfSites, AttentionOfHeads, ErrorsOfMaps, Frontiers,
     CachesAgainstBits;
 
-// The specification of the figure's kind, with its rows as data. If it has "concat": COLUMN, its "spec" is repeated for
-// each value of the column; in it "$NAME" becomes the value of column NAME in the first row with that value, and
-// "$NAME:lines" the same split at ", ".
+// The figure's specification with its rows as data. If it has "concat": COLUMN, its "spec" repeats for each value of
+// the column; "$NAME" becomes COLUMN NAME in that value's first row, "$NAME:lines" the same split at ", ".
 Json SpecificationOf(const FigureData& figure);
 
 struct FigureKind {
@@ -190,8 +185,7 @@ std::string WordsFor(const std::string& figure);
 // "perplexity on heldout", "accuracy on needles-4": a figure of the task "perplexity:heldout", "choice:needles-4".
 std::string FigureOnText(const std::string& task, const std::string& figure);
 
-// "rises by 1.69 [1.49, 1.90] over 40 windows, from 29.33 to 31.02" of a row with a change; "stays at 22.000" where
-// nothing changed.
+// "rises by 1.69 [1.49, 1.90] over 40 windows, from 29.33 to 31.02" for a change; "stays at 22.000" for none.
 std::string MoveText(const SweepFigure& row);
 // The whole sentence, with a verdict unless it is significant; of a row without a change, that its cost is not known.
 std::string CostSentence(const SweepFigure& row);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Largest magnitudes by layer, from statistics files and, for models without one, from `tare stats --json`; of files
-// also of the input of linear layers with the largest max/median in a layer. And from statistics the distribution of
-// magnitudes, on a log scale, with the codes of low-bit formats over it: values below half of the first code become 0.
-// And tokens x channels of a site from `tare dump`: each cell covers a range of tokens and one of channels and shows
-// the largest magnitude there, so no outlier is lost. The page shows, for each dump, the layer with the largest value;
-// `tare plot` draws any.
+// Largest magnitudes by layer, from statistics files or `tare stats --json`; of files also the linear input with the
+// largest max/median in a layer, and the distribution of magnitudes, on a log scale, with low-bit formats' codes:
+// values below half of the first become 0. And tokens x channels of a site from `tare dump`: a cell shows its ranges'
+// largest magnitude, so no outlier is lost. The page has a dump's layer with the largest value; `tare plot` draws any.
 #include <ranges>
 #include <tuple>
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers x heads of a measure (docs/reference/statistics-file.md), one panel per model and map. The page shows some of
-// the measures; `tare plot` draws any. And the error that a plan makes in each attention map and in the difference of
-// two, layer by layer, from `tare maps` (experiments/studies/attribution/map_errors.h); with --heads, the maps of a
-// head, their difference and what a plan adds to it, query by key: draw.js makes an image of a panel's cells, a pixel
-// each.
+// Layers x heads of a measure (docs/reference/statistics-file.md), a panel per model and map; the page shows some,
+// `tare plot` any. The error of a plan in each map and in the difference of two, by layer, from `tare maps`
+// (experiments/studies/attribution/map_errors.h); with --heads, a head's maps, their difference and the plan's error,
+// query by key: draw.js draws a panel's cells as an image, a pixel each.
 #include <cctype>
 #include <ranges>
 

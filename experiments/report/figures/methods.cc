@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What quantized files lose as stored against their bits: from sweeps of versions of one model (tare sweep --source),
-// each with its plan, method and size, its change from the source, and the differences between files of equally many
-// bits, with the intervals and verdicts of the sweep's own tests (experiments/studies/sweep/comparison.h).
+// Loss of quantized files as stored against their bits, from sweeps of one model's versions (tare sweep --source): the
+// change from the source, and differences between files of equally many bits, by the sweep's own tests.
 #include <ranges>
 
 #include "experiments/report/figures/figures.h"
@@ -13,8 +12,7 @@ namespace {
 
 bool IsPerplexity(const SweepFigure& row) { return std::string_view(row.figure->keys.name) == "perplexity"; }
 
-// {"value", "low", "high"} of a change or a difference: of perplexity in percent of the source's, which compares over
-// texts; other figures in their own unit.
+// {"value", "low", "high"} of a change or difference: perplexity in percent of the source's, others in their unit.
 Json Drawn(const SweepFigure& row, const Comparison& c) {
   const double unit = IsPerplexity(row) ? 100 / (row.figure->value - row.change->value) : 1;
   const auto [low, high] = EndsOf(c.interval, unit);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kernel of `tare bench` against the machine's limits: operations per second over operations per byte, counting
-// what the computation needs.
+// Each kernel of `tare bench` against the machine's limits: needed operations per second over those per byte.
 #include "experiments/report/figures/figures.h"
 #include "quant/base/message.h"
 

@@ -2,9 +2,8 @@
 // Accuracy, perplexity and the other figures of tasks against bits, from sweeps of one site, or of several quantized
 // together. Sweeps of several sites one after another are drawn as attribution.
 //
-// And how much more a plan changes a figure of each model than the same figure of the first model, from sweeps of
-// several models: the sweep table's "difference" (experiments/studies/sweep/comparison.h), with its 95 % interval and
-// its verdict.
+// And how much more a plan changes each model's figure than the first model's: the sweep table's "difference"
+// (experiments/studies/sweep/comparison.h), with its 95 % interval and verdict.
 #include <iterator>
 #include <ranges>
 
@@ -62,8 +61,7 @@ std::vector<SweepFigure> Reported(std::vector<SweepFigure> rows) {
   return rows;
 }
 
-// Where the axis of a panel begins: shares whose bars lie close together would fill it, so it spans at least half of 0
-// to 1. Null: at the lowest bar.
+// Where a panel's axis begins: close bars of shares would fill it, so it spans at least 0.5. Null: at the lowest bar.
 Json FloorOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
   double low = 1, high = 0;
   for (const SweepFigure& row : rows) {
@@ -117,8 +115,7 @@ std::string DifferencesSentence(const SweepFigure& row) {
                    p < 0.001 ? "p < 0.001" : Formatted("p = {:.2g}", p));
 }
 
-// A family without a significant difference says so, with how many were tested. Those of files as stored are said with
-// their costs (methods.cc).
+// A family without a significant difference says so, with the number tested. Files as stored: methods.cc, with costs.
 std::vector<std::string> FindingsOf(std::vector<SweepFigure> rows) {
   std::erase_if(rows, [](const SweepFigure& row) { return row.cell->AsStored(); });
   if (rows.empty()) return {};

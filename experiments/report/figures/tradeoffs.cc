@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loss against bits: the error of each format at a site, from statistics with --formats; what keys and values in few
-// bits lose, from sweeps with divergences: every plan that names keys, values or caches
-// (experiments/plan/plan_report.h), a figure for each sweep, where the plans on a model's frontier are those that no
-// plan of fewer or equally many bits beats; and the frontier of `tare search`: the predicted loss of each step, the
-// measured losses, and the allowed loss, or of a search within a size its measured plans.
+// Loss against bits: a format's error at a site, from statistics with --formats; the loss of keys and values in few
+// bits, from sweeps with divergences: a figure per sweep with every plan that names keys, values or caches
+// (experiments/plan/plan_report.h), whose frontier no plan of fewer or equal bits beats; and the frontier of `tare
+// search`: each step's predicted loss, measured and allowed losses, or within a size its measured plans.
 #include <charconv>
 
 #include "experiments/observe/statistics_report.h"
