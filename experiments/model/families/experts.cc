@@ -50,8 +50,7 @@ void Route(const LayerCall& call, const RouterNames& names) {
   ForRows(call, [&](int64_t row) {
     const float* const normed = call.a.normed.data() + row * E;
     std::vector<float> logits(bias.size());
-    for (size_t e = 0; e < logits.size(); ++e)
-      logits[e] = std::inner_product(normed, normed + E, weight.data() + static_cast<int64_t>(e) * E, 0.0f);
+    RowProduct({.data = weight.data(), .out = c.experts, .in = E}, Math::kF32, normed, nullptr, logits.data());
     Choose(logits, bias, c, x.chosen.data() + row * k, x.shares.data() + row * k);
   });
 }
