@@ -49,11 +49,11 @@ enum class SiteOf {
   ROW(kQProjW, "q_proj.w", "projections of attention", kProjWeight, kQueryProj, kQProjIn)                              \
   ROW(kKProjW, "k_proj.w", "projections of attention", kProjWeight, kKeyProj, kKProjIn)                                \
   ROW(kVProjW, "v_proj.w", "projections of attention", kProjWeight, kKeyProj, kVProjIn)                                \
-  ROW(kQAProjW, "q_a_proj.w", "projections of latents", kProjWeight, kLatent, kQAProjIn)                               \
-  ROW(kKvAProjW, "kv_a_proj.w", "projections of latents", kProjWeight, kLatent, kKvAProjIn)                            \
-  ROW(kQBProjW, "q_b_proj.w", "projections of latents", kProjWeight, kLatent, kQBProjIn)                               \
-  ROW(kAttnGateProjW, "attn_gate_proj.w", "projections of latents", kProjWeight, kLatent, kAttnGateProjIn)             \
-  ROW(kKvBProjW, "kv_b_proj.w", "projections of latents", kProjWeight, kLatent, kKvBProjIn)                            \
+  ROW(kQAProjW, "q_a_proj.w", "projections of attention", kProjWeight, kLatent, kQAProjIn)                             \
+  ROW(kKvAProjW, "kv_a_proj.w", "projections of attention", kProjWeight, kLatent, kKvAProjIn)                          \
+  ROW(kQBProjW, "q_b_proj.w", "projections of attention", kProjWeight, kLatent, kQBProjIn)                             \
+  ROW(kAttnGateProjW, "attn_gate_proj.w", "projections of attention", kProjWeight, kLatent, kAttnGateProjIn)           \
+  ROW(kKvBProjW, "kv_b_proj.w", "projections of attention", kProjWeight, kLatent, kKvBProjIn)                          \
   ROW(kOProjW, "o_proj.w", "projections of attention", kProjWeight, kAttention, kOProjIn)                              \
   ROW(kGateProjW, "gate_proj.w", "the feed-forward part", kProjWeight, kGate, kGateProjIn)                             \
   ROW(kUpProjW, "up_proj.w", "the feed-forward part", kProjWeight, kFeedForward, kUpProjIn)                            \
@@ -76,11 +76,11 @@ enum class SiteOf {
   ROW(kQProjIn, "q_proj.in", "inputs of these projections", kLayerHidden, kQueryProj)                                  \
   ROW(kKProjIn, "k_proj.in", "inputs of these projections", kLayerHidden, kKeyProj)                                    \
   ROW(kVProjIn, "v_proj.in", "inputs of these projections", kLayerHidden, kKeyProj)                                    \
-  ROW(kQAProjIn, "q_a_proj.in", "inputs of these", kLayerHidden, kLatent)                                              \
-  ROW(kKvAProjIn, "kv_a_proj.in", "inputs of these", kLayerHidden, kLatent)                                            \
-  ROW(kQBProjIn, "q_b_proj.in", "inputs of these", kLayerHidden, kLatent)                                              \
-  ROW(kAttnGateProjIn, "attn_gate_proj.in", "inputs of these", kLayerHidden, kLatent)                                  \
-  ROW(kKvBProjIn, "kv_b_proj.in", "inputs of these", kLayerHidden, kLatent)                                            \
+  ROW(kQAProjIn, "q_a_proj.in", "inputs of these projections", kLayerHidden, kLatent)                                  \
+  ROW(kKvAProjIn, "kv_a_proj.in", "inputs of these projections", kLayerHidden, kLatent)                                \
+  ROW(kQBProjIn, "q_b_proj.in", "inputs of these projections", kLayerHidden, kLatent)                                  \
+  ROW(kAttnGateProjIn, "attn_gate_proj.in", "inputs of these projections", kLayerHidden, kLatent)                      \
+  ROW(kKvBProjIn, "kv_b_proj.in", "inputs of these projections", kLayerHidden, kLatent)                                \
   ROW(kOProjIn, "o_proj.in", "inputs of these projections", kLayerHidden, kAttention)                                  \
   ROW(kGateProjIn, "gate_proj.in", "inputs of the feed-forward part", kLayerHidden, kGate)                             \
   ROW(kUpProjIn, "up_proj.in", "inputs of the feed-forward part", kLayerHidden, kFeedForward)                          \
