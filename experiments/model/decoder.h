@@ -54,8 +54,7 @@ void FeedForwardUngated(const LayerCall& call);  // delta = W_down f(W_up normed
 void AddDelta(const LayerCall& call);            // x += residual_scale delta
 void AddNormedDelta(const LayerCall& call, const std::vector<float>& weight);  // first delta = norm(delta) * weight
 
-// delta without attention (scan_layers.cc): Mamba, Mamba-2, two's normed difference, gated memory. norm: before
-// out_proj.
+// delta without attention (scan_layers.cc): Mamba, Mamba-2, normed difference, gated memory. norm: before out_proj.
 void MixMamba(const LayerCall& call);
 void MixMamba2(const LayerCall& call, std::string_view norm);
 void MixMambaPair(const LayerCall& call, std::string_view first_norm, std::string_view second_norm);

@@ -39,14 +39,12 @@ struct Shard {
 Shard ParseShard(std::string_view option, std::string_view text);
 
 // Runs tokens through key/value caches as decoding does, many at a time where that gives the same result: every query
-// sees the cache as it is when its own token arrives. A batch's sequences go through caches of their own, a branch
-// through a fork of its prefix's. body: after each pass, the pass's batch and which row of the whole each of its rows
-// is.
+// sees the cache as it is when its own token arrives. A batch's sequences have their own caches, a branch a fork of its
+// prefix's. body: after each pass, the pass's batch and which row of the whole each of its rows is.
 void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& whole, const CachePlan& plan,
                        const std::function<void(const TokenBatch& pass, const std::vector<int64_t>& rows)>& body);
 
-// The perplexity convention: how a row of n tokens is cut into windows of at most m, so that each token is scored
-// exactly once, with as much context as its window allows.
+// Perplexity's convention: windows of at most m of n tokens, each scored once, with all context that its window has.
 //
 //   windows begin at 0, s, 2s, ... (s the stride, 1 to m) while tokens remain; the last is moved back so that it is
 //   full; a window scores the tokens that no window before it held
@@ -70,9 +68,8 @@ std::vector<Window> CutWindows(size_t n, size_t tokens_per_window, size_t stride
 
 inline constexpr int64_t kTextWindow = 512;
 
-// Which part of a text, or of a file of items, is taken if options ask for less than all: whole windows at even
-// distances over the text, which speak for the text (or one item drawn from each of as many equal parts of the file);
-// or the first, which speak for its beginning.
+// Which part of a text, or of a file of items, is taken if not all: whole windows at even distances, which speak for
+// the text (or one item drawn from each of as many equal parts of the file), or the first, which speak for its start.
 enum class TakeFrom { kSpread, kStart };
 std::string_view Name(TakeFrom from);
 
@@ -122,8 +119,7 @@ struct WindowCut {
 };
 WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const WindowOptions& options);
 
-// Cuts the input by the convention of perplexity. Throws Error if the window is longer than the model's positions or
-// leaves no token.
+// Cuts by the convention of perplexity. Throws Error for windows beyond the model's positions, or if no token is left.
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,
                                          const WindowOptions& options);
 // As CutSequences, without overlap, the last window short: each token is in exactly one, as statistics need it.
@@ -148,8 +144,7 @@ void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSeq
 // Throws Error if keys are to be chosen when a prompt ends, because a text has none.
 void CheckCacheOfTexts(const CachePlan& plan);
 
-// As ForwardAll, but through key/value caches if there is a plan for them. body sees the batch of each pass. Throws
-// Error as CheckCacheOfTexts does.
+// As ForwardAll, through caches if there is a plan for them; body sees each pass's batch. Errors: CheckCacheOfTexts.
 void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                           const std::optional<CachePlan>& plan, const Progress& progress,
                           const std::function<void(const TokenBatch&)>& body);
@@ -178,8 +173,7 @@ class ScoredTokens {
 // scored. The figures of two conventions must not be compared. --tokens and --limit take the first tokens, `<s>`
 // included, and the first windows, as the tools do.
 //
-// llama.cpp drops one newline at the end of the file before it cuts the text; here it stays. That matters only where it
-// completes the last window.
+// llama.cpp drops a newline at the file's end; here it stays, and matters only if it completes the last window.
 struct ConventionInfo {
   Convention convention;
   std::string_view name;
@@ -232,14 +226,12 @@ struct CutText {
 // "window", "stride" and "tokens" as asked for, and the convention's rules: which tokens of a text a result covers.
 Json RulesOf(const WindowOptions& options);
 
-// Throws Error as CutSequences does, for ids and for --stride with a tool's convention, and for a text that the tool
-// refuses or of which nothing is scored.
+// Throws Error as CutSequences, for ids or --stride with a tool's convention, and a text refused or without scores.
 CutText CutByConvention(const TokenInput& input, const Model& model, const WindowOptions& options);
 // As CutByConvention, for a file. Also throws Error as LoadTokenInput does.
 CutText CutFileByConvention(const std::filesystem::path& file, const Model& model, const WindowOptions& options);
 
-// `<s>`, or without one a token that ends a text: what lm-evaluation-harness predicts a text's first token from.
-// Throws Error if the checkpoint has neither.
+// `<s>`, else a token that ends a text: lm-evaluation-harness's first context. Throws Error if there is neither.
 int32_t PrefixToken(std::optional<int32_t> bos, const Model& model);
 
 // The windows of lm-evaluation-harness, which predict each token once, at most `most` per window.

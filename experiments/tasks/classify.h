@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // imagenet=FOLDER or classify=FILE: a classifier of images, on images with labels. The share of N images whose own
-// class has the largest logit (acc), or is among the first five (acc5), and the mean loss -ln p(label) (nll). Of equal
-// logits the first class ranks higher.
+// class has the largest logit (acc; of equal ones the first class), or is in five (acc5), and mean -ln p(label) (nll).
 //
 // FOLDER has a folder for each class (arrays/image_folder.h). FILE (.safetensors, .h5, .npz) has `images` [N,3,S,S], in
 // 8 bits as decoded, resized and cropped, or normalized in floating point, and `labels`, integers [N] from 0. An image
-// with its label is a sequence whose last token is only predicted, from the patches before it: so divergence reads both
-// too.
+// with its label is a sequence whose last token is only predicted, from the patches: so divergence reads both too.
 #pragma once
 
 #include <span>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks for CLIP's towers: cosines of images and prompts. MODEL is one tower, under the plan; the other one runs as
-// stored, once.
+// Tasks for CLIP's towers: cosines of images and prompts. MODEL is one tower; the other runs as stored, once.
 //
 //   zero_shot=FILE   the share of N images whose own prompt has the largest cosine (acc), or is among the first five
 //                    (acc5). Source: Radford et al. 2021, section 3.1

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ColumnProduct of projector.h. A piece of W^T, [depth, 128], becomes the factor of a tile product in cache, and then
-// the next piece is asked for, which arrives during the product: rows of W^T are many KiB apart, so that nothing else
-// reads ahead, and with few rows of x a product does not outlast the waiting. stages.cc compiles this file, once for
-// each instruction set.
+// the next piece is asked for, to arrive during the product: rows of W^T are many KiB apart, nothing else reads ahead,
+// and with few rows of x a product does not outlast the wait. stages.cc compiles it for each instruction set.
 #include "kernels/linear/projector.h"
 
 #include "kernels/product/tile_product.h"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One token, or a few, through a quantized weight matrix (weights only): the main cost of generating token by token.
 // Reading W takes most of the time, so its codes stay packed until they are in registers. x is rounded to 15-bit
-// integers, precise enough for its f32 values, with one scale per 64 inputs (32 or 16 if the weights' groups are an odd
-// multiple of that):
+// integers, precise enough for f32, a scale per 64 inputs (32 or 16 if the weights' groups are odd multiples of that):
 //
 //   x[i] = (128 hi[i] + lo[i]) xscale[block],  hi -127 .. 127, lo -64 .. 63;   off by at most half a step
 //   y[n] = sum over blocks of (128 sum(wcode hi) + sum(wcode lo)) wscale[n] xscale + bias[n]
@@ -22,8 +21,7 @@
 
 namespace tare {
 
-// x as integers, for every matrix with this number of inputs and this block. The constructor allocates all memory. Any
-// number of threads may project one that none loads.
+// x as integers, for matrices of these inputs and block. The constructor allocates; threads may share a loaded one.
 class OneToken {
  public:
   static constexpr int kLargestCode = 127 * 128;
@@ -43,8 +41,7 @@ class OneToken {
   // y [out] = W x + bias. Throws Error for a weight of other inputs or groups than this token's.
   void Project(const PackedMatrix& weight, const float* bias, float* y) const;
 
-  // Tokens of one size through one matrix: y [tokens, out]. All of a call are one region of threads: each region waits
-  // for its slowest thread.
+  // Tokens of one size through one matrix: y [tokens, out], in one region, as a region waits for its slowest thread.
   struct TokenProjection {
     std::span<const OneToken> tokens;
     QuantizedProjection to;

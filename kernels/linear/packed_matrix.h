@@ -9,8 +9,7 @@
 //                                           high two bits of groups 4i, 4i+1, 4i+2, 4i+3 in bits 0, 2, 4, 6
 //
 // Padding outputs and inputs have code 0. Weights on a grid (mxfp4) are stored as integer multiples of the grid's step
-// (AsStepCodes, quant/format/format.h), of the group's in IF4; the step is multiplied into their scales, so kernels see
-// integers only.
+// (AsStepCodes, quant/format/format.h), of the group's in IF4; scales take the step in, so kernels see integers only.
 //
 // Codes of +zero and +min, 0 .. 2^b-1, become signed ones: u is the code itself. What a group's values have besides
 // code * scale is its offset, one f32 rounded once from what the file holds:
@@ -36,9 +35,8 @@ class PackedMatrix {
   static constexpr int64_t kPanel = 64;   // outputs
   static constexpr int64_t kRecord = 16;  // inputs of the largest record
 
-  // Uses all threads. Throws Error for codes or scales that no quantizer writes, for groups that are not a multiple of
-  // kRecord (unless there is one per row), for a short last block, and for formats whose values are not multiples of a
-  // step.
+  // Uses all threads. Throws Error for codes or scales that no quantizer writes, groups that are no multiple of kRecord
+  // (unless one per row), a short last block, and formats whose values are not multiples of a step.
   explicit PackedMatrix(const QuantizedMatrix& matrix);
 
   // Whether the matrix's format and groups are accepted.

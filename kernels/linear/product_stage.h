@@ -17,9 +17,8 @@ namespace tare {
 // becomes the largest code; empty: the row's largest.
 float ToTokenCodes(const float* x, int64_t n, Format format, std::optional<float> clip, uint8_t* codes, int64_t padded);
 
-// As ToTokenCodes, for a format that defines blocks and whose values are integers times a step (AsStepCodes): these
-// integers plus 128, and of each block their step times the format's scale. tensor_absmax: as in ScaleFor. Returns 1,
-// or NaN likewise.
+// As ToTokenCodes, for a format of blocks with integers times a step (AsStepCodes): integers + 128, and of each block
+// the step times the format's scale. tensor_absmax: as in ScaleFor. Returns 1, or NaN likewise.
 float ToBlockCodes(const float* x, int64_t n, const Format& format, float tensor_absmax, uint8_t* codes, int64_t padded,
                    float* steps);
 

@@ -56,8 +56,7 @@ dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int6
   return {Engine(), x, w, bias, y, attributes};
 }
 
-// With AVX2 oneDNN 3.7 multiplies f32 by rows of bf16 wrongly, without a word, unless their length is a multiple of 8
-// (one more is right by luck).
+// With AVX2 oneDNN 3.7 multiplies f32 by rows of bf16 wrongly, without a word, unless their length is a multiple of 8.
 bool IsWrong(const dnnl::matmul::primitive_desc& product, WeightType type, int64_t in) {
   return type == WeightType::kBf16 && in % 8 != 0 && std::string_view(product.impl_info_str()) == "brg_matmul:avx2";
 }

@@ -48,8 +48,7 @@ struct Projection {
 };
 
 // More than one row is computed in multiples of 16, so that batches of all lengths share a few oneDNN primitives
-// (creating one takes milliseconds), and an expert that few tokens reach multiplies few rows in vain. x and y must hold
-// that many rows, with finite values in the surplus ones.
+// (milliseconds to create), and an expert of few tokens multiplies few in vain. x and y hold as many, surplus finite.
 constexpr int64_t PaddedRows(int64_t rows) { return (rows + 15) / 16 * 16; }
 
 // Whether this machine has such products: all have kF32's, some kBf16's.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See quantized_linear.h. A panel is unpacked once for up to 512 rows, then multiplied by 64 of them at a time. The
-// reference comes last.
+// A panel is unpacked once for up to 512 rows, then multiplied by 64 of them at a time. The reference comes last.
 #include "kernels/linear/quantized_linear.h"
 
 #include <algorithm>
@@ -105,8 +104,7 @@ void QuantizedLinear::SumCodes(const PackedMatrix& w, int64_t rows) {
   });
 }
 
-// A tile would compute 16 rows for the one, and the sums of all codes of the weights, which takes longer than to read
-// them. Bit-equal to a tile's rows.
+// A tile would compute 16 rows, and sums of all codes, which take longer than reading. Bit-equal to a tile's rows.
 void QuantizedLinear::ProjectRow(std::span<const QuantizedProjection> projections) {
   of_row_.clear();
   for (const QuantizedProjection& p : projections) {

@@ -45,8 +45,7 @@ struct TokenFormat {
   friend auto operator<=>(const TokenFormat&, const TokenFormat&) = default;
 };
 
-// Memory grows with the largest call and is kept: a repeated call allocates nothing but what oneDNN allocates. One
-// thread at a time may call an object; each may have its own.
+// Memory grows with the largest call and is kept: repeated calls allocate only what oneDNN does. One thread at a time.
 class QuantizedLinear {
  public:
   // All projections share `in`. Throws Error for what CheckProjections refuses, other formats and clips of activations,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What config.json says of the model, in a checkpoint folder or a quantized checkpoint, under Hugging Face's keys. Both
 // spellings of the rotary parameters are accepted: transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters).
-// Throws Error if a required key is missing, a value is impossible, or a key changes the computation in a way that is
-// not supported.
+// Throws Error if a required key is missing, a value impossible, or a change of the computation not supported.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +22,7 @@
 
 namespace tare {
 
-// Typed reading of one JSON object, which must outlive this; every message names the place. Families read their own
-// keys with it.
+// Typed reading of one JSON object, which must outlive this. Every message names the place.
 class ConfigKeys {
  public:
   ConfigKeys(const nlohmann::json& object, std::string where) : object_(object), where_(std::move(where)) {}
@@ -138,8 +136,7 @@ struct ModelConfig {
   OutputGate gate = OutputGate::kNone;
   std::optional<float> attention_scale;  // of attention logits; empty: 1 / sqrt(head_dim)
   float full_scale = 1;                  // of those again, in layers without a window
-  // Ranks of the latents that queries, and keys and values, are made of; 0: none. The rotated channels of keys, each
-  // head's last ones, are then made of the stream.
+  // Ranks of the latents of queries, and of keys and values; 0: none. Keys' rotated channels, the last, skip them.
   int q_rank = 0, kv_rank = 0;
   int value_dim = 0;              // of a head's values; 0: head_dim
   bool mixes_streams = false;     // whether layers mix residual streams before and after what they add (motif3.cc)

@@ -103,8 +103,7 @@ struct Family {
   std::span<const LinearPlace> linear;
   std::span<const VectorPlace> vectors;
   std::vector<OutputHead> (*heads)(const ModelConfig&);
-  // Loads a layer's weights, and lambda if the weights alone determine it. Usually LoadLayer (decoder.h), plus the
-  // family's own tensors.
+  // Loads a layer, and lambda if weights alone determine it: usually LoadLayer (decoder.h) and the family's tensors.
   LayerWeights (*load)(Weights&, const ModelConfig&, int layer);
   void (*forward)(const LayerCall&);
   Rotation rotation;
@@ -127,8 +126,7 @@ std::span<const Family* const> Families();
 // For families outside this library: call it from one thread before models are opened. The record must stay valid.
 void AddFamily(const Family& family);
 
-// The keys that the families read, made of a config.json of timm, which names an architecture instead of a model_type
-// (families/vit.cc). Throws Error for what Tare does not know.
+// Keys for families from timm's config.json, which names an architecture (families/vit.cc). Throws Error if unknown.
 nlohmann::json FromTimm(const nlohmann::json& timm, const std::string& where);
 
 // Throws Error for an unknown name; `where` starts the message.

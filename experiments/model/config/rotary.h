@@ -64,8 +64,7 @@ RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions, const RotaryC
 // these say, where it is missing or empty. Throws Error where both scale, or turn, in different ways.
 RotaryConfig ReadScaling(const ConfigKeys& keys, int max_positions, const RotaryConfig& named,
                          const RotaryConfig& around);
-// One object of rotary parameters, within a configuration that says what `around` has. Throws Error for one that holds
-// others by type of layer.
+// One object of rotary parameters, in a configuration with `around`. Throws Error for parameters by type of layer.
 RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, const RotaryConfig& around);
 // rotary_layout: which channels rotate together.
 RotaryConfig::Layout ReadRotaryLayout(const ConfigKeys& keys);
@@ -105,12 +104,11 @@ class RotaryTable {
   Angles angles_, long_angles_;  // the second of long sequences, if these differ
 };
 
-// Why rotary positions cannot be taken off a model's keys: "a phi4flash model, which has no rotary positions", or those
-// of longrope, which turn by the text's length. Empty where they can.
+// Why a model's keys keep their rotary positions: "a phi4flash model, which has none", or longrope, which turns by the
+// text's length. Empty where they can be taken off.
 std::string WithoutRotary(const ModelConfig& config);
 
-// What +prerotary takes off a layer's keys; nothing in a layer that does not rotate. Throws Error, naming `where` and
-// the reason, where WithoutRotary has one.
+// What +prerotary takes off a layer's keys, if it rotates. Throws Error with `where` and WithoutRotary's reason.
 std::shared_ptr<const KeyRotary> KeyRotaryOf(const ModelConfig& config, int layer, const std::string& where);
 
 }  // namespace tare

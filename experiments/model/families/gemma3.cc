@@ -2,8 +2,7 @@
 // Gemma 3, text: norms multiply by 1 + w, and are before and after each block and on each head's queries and keys.
 //   x = sqrt(E) embedding;   x += norm(attention(norm(x)));   x += norm(W_down (gelu(W_gate y) * W_up y)),  y = norm(x)
 // Attention logits are divided by sqrt(query_pre_attn_scalar). Five layers of six see a window, with their own rotary
-// positions (smaller base, unscaled). Vocabulary logits may be capped. The embedding's factor is not rounded to its
-// type.
+// positions (smaller base, unscaled). Vocabulary logits may be capped. The embedding's factor is not rounded.
 
 #include <cmath>
 
