@@ -23,8 +23,7 @@
 
 namespace tare {
 
-// Distributions, from Boost.Math, whose templates only this source includes. The standard normal: P(Z <= z), and its
-// quantile (0 < share < 1).
+// Distributions, from Boost.Math, which this source alone includes. The standard normal: P(Z <= z); quantile (0 .. 1).
 double NormalBelow(double z);
 double NormalQuantile(double share);
 

@@ -9,9 +9,8 @@
 //   out[t, h] = softmax(s q[t, q1] k[:, k1]) V_h  -  lambda[t, h] softmax(s q[t, q2] k[:, k2]) V_h
 //   V_h       = v[:, v[0]], or v[:, v[0]] and v[:, v[1]] side by side
 //
-// and only the first map where q2 = kNoMap, so that standard, V1, V2, grouped ratios and every checkpoint's own order
-// of heads are data. Legend: T queries, S keys, d width of q and k. The head norm and (1 - lambda_init) of V1 are
-// separate steps.
+// and only the first map where q2 = kNoMap: standard, V1, V2, grouped ratios and each checkpoint's order of heads are
+// data. T queries, S keys, d width of q and k. The head norm and (1 - lambda_init) of V1 are separate steps.
 //
 // A query head may have a sink (gpt-oss), a learned logit that only its map's sum has: with x = s q k,
 //
@@ -141,8 +140,7 @@ struct KeyRange {
 };
 
 // causal: query t of T sees keys up to t + S - T + shift, so that the last query sees the last key (FlashAttention);
-// window: of those only the last `window` ones. shift: how many keys lie between the last of these S and the last
-// query's, for a part of the keys.
+// window: of those the last `window`. shift: keys between the last of these S and the last query's, if S are a part.
 struct Mask {
   enum class Kind { kFull, kCausal, kWindow };
   Kind kind = Kind::kCausal;
@@ -204,13 +202,11 @@ struct AttentionProblem {
   }
 };
 
-// Throws Error unless there is a sink for each of the query heads, or none, and each is less than kMostLogit in
-// magnitude, or -infinity.
+// Throws Error unless each query head, or none, has a sink, of less than kMostLogit in magnitude, or -infinity.
 void CheckSinks(std::span<const float> sinks, int q_heads, const char* where);
 // Throws Error for a soft cap that is not 0 or a finite number above it.
 void CheckSoftcap(float softcap, const char* where);
-// Throws Error unless every index of the table is inside the views, all shapes agree and every size is less than what
-// products of sizes could overflow by.
+// Throws Error unless the table's indices are inside the views, shapes agree and no product of sizes can overflow.
 void CheckProblem(const AttentionProblem& problem);
 // Throws Error, naming the place, for values of q, k or v that are not finite; and of one row of `name`.
 void CheckFinite(const AttentionProblem& problem);
@@ -219,8 +215,7 @@ void CheckRow(const char* name, const FloatHeads<const float>& x, int64_t token,
 void CheckSoftmax(std::string_view where, const AttentionProblem& problem);
 // Throws Error, starting with where, for 16-bit floats.
 void CheckF32(const char* where, const AttentionProblem& problem);
-// These queries over these keys: a sequence of several that follow each other in q, k, v and out (cumulative lengths).
-// Each ends within the problem's tokens.
+// These queries over these keys: one of several sequences, one after another in q, k, v and out (cumulative lengths).
 AttentionProblem PartOf(const AttentionProblem& problem, KeyRange queries, KeyRange keys);
 // Writes the lse of a map of output head `head`, if it is asked for.
 void WriteLse(const AttentionProblem& problem, int64_t t, int64_t head, int map, double lse);

@@ -59,8 +59,7 @@ class PackedMatrix {
     return offsets_.size() == 0 ? nullptr : offsets_.data() + panel * groups_ * kPanel;
   }
 
-  // A panel as signed bytes, [PaddedIn() / 4][64][4]. If it is stored so, returns its place and leaves scratch alone,
-  // which begins at a multiple of 64 bytes (AlignedBuffer).
+  // A panel as signed bytes, [PaddedIn() / 4][64][4]: its place if stored so, else in scratch (64-aligned).
   const int8_t* Unpacked(int64_t panel, int8_t* scratch) const;
   // The sums of such a panel's codes over each `part` inputs, a divisor of GroupInputs(): [PaddedIn() / part][64] on a
   // boundary of 64 bytes. They are not stored: in groups of 32 they would take as much memory as the scales, and making

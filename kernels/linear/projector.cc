@@ -18,8 +18,7 @@ namespace tare {
 namespace {
 
 // Small enough to share 2048 x 1024 among several cores, large enough that oneDNN's repacking of W per chunk is below 1
-// % (measured in f32 with chunks of 128 to 1024 rows: 216, 222, 221, 222 GFLOP/s); products in bf16 are so much faster
-// on AMX that the repacking is shared by more rows.
+// % (f32, chunks of 128 to 1024 rows: 216, 222, 221, 222 GFLOP/s). bf16 on AMX is faster: more rows share a repacking.
 constexpr int64_t ChunkRows(Math math) { return math == Math::kBf16 ? 1024 : 512; }
 constexpr int64_t kChunkOut = 512;
 // Chunks of outputs are whole panels of 64 shared out evenly. Never a column by itself: oneDNN 3.7.2 writes a product

@@ -8,8 +8,7 @@
 // The work is cut into chunks of fixed size, each one single-threaded matmul, so results do not depend on the number of
 // threads (oneDNN's own parallel matmul may split K). Row-major W is 2 to 3 % slower than oneDNN's blocked layout
 // (measured: 222 against 227 GFLOP/s, 2048 x 1024 by 1024 x 2752, two threads, Zen 4) and needs no copy of the weights.
-// f32 x bf16 and f32 x f16 run as fast as f32 on CPUs with AVX-512. A single row is not a matmul: its time is that of
-// reading the weights (RowProduct).
+// f32 x bf16 and f32 x f16 run as fast as f32 with AVX-512. A single row takes the time of reading W (RowProduct).
 #pragma once
 
 #include <array>

@@ -100,8 +100,7 @@ struct LinearReference {
   std::vector<double> y;  // [rows][out]
 };
 
-// The reference for quantized linear layers: one value at a time, integers in 64 bits, scales in double. It shares only
-// the rounding of quant/format with the kernels.
+// The reference: one value at a time, integers in 64 bits, scales in double; shares only quant/format's rounding.
 //
 // x [rows, in], one scale per row, or per block; bias [out] or null. tensor_absmax: as in ScaleFor.
 LinearReference ReferenceLinear(const float* x, int64_t rows, const Format& activation, const QuantizedMatrix& weight,

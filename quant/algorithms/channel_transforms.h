@@ -2,8 +2,7 @@
 // Transformations of input channels, which whoever makes the inputs undoes: rotations, and factors: channel j of the
 // input is divided by s_j and its weights are multiplied by s_j.
 //
-// SmoothQuant (Xiao et al., arXiv 2211.10438, eq. 4): outliers of activations become outliers of weights, which are
-// easier to round.
+// SmoothQuant (Xiao et al., arXiv 2211.10438, eq. 4): outliers of activations become weights', which round better.
 //
 //   s_j = max|X_j|^alpha / max|W_j|^(1 - alpha)
 //

@@ -16,8 +16,7 @@ struct ThinFactors {
   std::vector<double> down;  // [rank, in]; rows of length 1, at right angles
 };
 
-// In double, on one thread. Throws Error, starting with `where`, for a value that is not finite, and for a rank that is
-// not from 1 to the smaller of out and in.
+// In double, on one thread. Throws Error from `where` for values not finite and ranks not in 1 .. min(out, in).
 ThinFactors NearestOfRank(const float* w, int64_t out, int64_t in, int64_t rank, const std::string& where);
 
 }  // namespace tare

@@ -79,8 +79,7 @@ class QuantizedCheckpoint {
 
   // Gives back the memory under a tensor or matrix; touching it reads it again.
   void Release(const std::string& name) const;
-  // Throws Error if any byte is not as written, or a code or scale is invalid. progress: bytes hashed, then matrices
-  // decoded, so far and in all.
+  // Throws Error for bytes not as written, invalid codes or scales. progress: bytes hashed, then matrices decoded.
   void Verify(const std::function<void(int64_t done, int64_t total, const char* unit)>& progress = {}) const;
 
  private:

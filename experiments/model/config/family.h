@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model family is one record: the keys of config.json that it reads, the names of its tensors, its head table, how a
-// layer is loaded and computed, and which weight changes preserve the output. Other code reads the record and knows no
-// family by name. Records are defined at the end of the families' own sources (families/llama.h,
-// families/differential.cc); families/table.cc lists them.
+// layer is loaded and computed, which weight changes preserve the output. Other code knows no family by name. Records
+// end the families' own sources (families/llama.h, families/differential.cc); families/table.cc lists them.
 #pragma once
 
 #include <cstdint>

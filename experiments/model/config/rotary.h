@@ -104,8 +104,7 @@ class RotaryTable {
   Angles angles_, long_angles_;  // the second of long sequences, if these differ
 };
 
-// Why a model's keys keep their rotary positions: "a phi4flash model, which has none", or longrope, which turns by the
-// text's length. Empty where they can be taken off.
+// Why keys keep rotary positions: "a phi4flash model, which has none", or longrope's, by the text's length; else "".
 std::string WithoutRotary(const ModelConfig& config);
 
 // What +prerotary takes off a layer's keys, if it rotates. Throws Error with `where` and WithoutRotary's reason.

@@ -7,9 +7,8 @@
 //   o = P_s v - lambda P_n v, lambda = sigmoid(W_lambda x) of each token and signal head s; n is the last query head of
 //   its group, which has one key head;   delta = W_o (g o)
 //
-// Layers 0, period, 2 period .. see all keys, the others sliding_window and the query's own. YaRN turns the first kind
-// alone: cosines are not scaled, logits are, by (0.1 mscale ln rope_factor + 1)^2 in models of more positions than
-// original_seq_len.
+// Layers 0, period, 2 period .. see all keys, the others sliding_window and the query's own. YaRN turns the first kind:
+// cosines unscaled, logits by (0.1 mscale ln rope_factor + 1)^2 in models of more positions than original_seq_len.
 //
 //   PolyNorm(a, b) = s (w_0 N(a^3) + w_1 N(a^2) + w_2 N(a) + bias) b,   w = sigmoid(weight), s = polynorm_output_scale
 //   in experts a and b are clipped to hidden_clamp; of those that a router chooses, PolyNorm / s too, and the bias to

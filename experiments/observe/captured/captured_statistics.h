@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare stats --tensors: a statistics file of arrays captured elsewhere. A unit of work is a file; weights: the first's.
 //
-// The loss of attention's output (output_error_*) is not measured, because it needs more than the site's own values.
-// cancellation needs both the maps (probs, with "maps") and the difference. And a layer's attention, from its q, k and
-// v (captured_layer.cc).
+// The loss of attention's output (output_error_*) is not measured: it needs more than the site's own values.
+// cancellation needs maps (probs, with "maps") and difference. captured_layer.cc: a layer's attention, from q, k and v.
 #pragma once
 
 #include <filesystem>

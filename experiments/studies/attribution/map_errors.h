@@ -69,8 +69,7 @@ struct HeadPicture {
 };
 
 // Errors of each layer's maps under a plan, on the exact model's input, so that they do not add up. Two models run side
-// by side; a batch's maps of a layer are held twice: 2 (3 T^2 / 2 to 5 T^2 / 2) floats per head, T tokens. Draws
-// `heads`.
+// by side; a layer's maps of a batch are held twice: 2 (3 T^2 / 2 to 5 T^2 / 2) floats a head, T tokens. Draws `heads`.
 //
 // Maps are subtracted with the exact lambda, so a plan's rules for lambda, difference and later sites have no effect
 // on the errors, but on pictures. Throws Error for an executed plan, which shows no maps, and for other heads.

@@ -4,8 +4,7 @@
 //
 // Or the least loss within a size, by the same model, measured beside the largest given plan that fits.
 //
-// frontier.cc: an additive model's choices; levels.cc: what is chosen from; costs.cc: what it costs; search.cc: what is
-// measured; search_table.cc: what is shown.
+// frontier.cc: an additive model's choices; levels.cc: from what; costs.cc; search.cc: measures; search_table.cc.
 #pragma once
 
 #include <cstddef>

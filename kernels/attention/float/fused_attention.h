@@ -14,8 +14,7 @@
 
 namespace tare {
 
-// types: of the products, kF32 or kBf16. Bytes of workspace, aligned to 64: packed K and V, and at most 4 MiB per
-// thread up to 24,576 keys.
+// types: of products, kF32 or kBf16. Workspace bytes, 64-aligned: packed K, V; 4 MiB per thread up to 24,576 keys.
 size_t FusedWorkspaceBytes(const AttentionProblem& problem, ProductTypes types = ProductTypes::kF32);
 
 // Writes problem.out. Throws Error for what CheckProblem refuses, heads wider than 1,024, types of integers, a

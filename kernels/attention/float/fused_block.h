@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in f32, or with bf16 factors of its products, of a block of query rows of one output head: what models run,
-// and the baseline that integer kernels are compared with.
+// Attention in f32, or with bf16 factors, of a block of an output head's query rows: models' own, and the baseline.
 //
 //   of each map     logits = (s q) k for all tiles of 64 keys; their exponentials, beside each tile's maximum and sum;
 //                   then what 1 of a tile's exponentials is worth in the softmax of its row
@@ -89,8 +88,7 @@ enum class FusedValues { kTiles, kRows };
 
 // Sizes and products of calls with one head table.
 struct FusedKernel {
-  // For this problem's heads and widths, at most `queries` queries and at most `keys` keys. Throws Error for what
-  // CheckProblem refuses, and for types of integers.
+  // For this problem's heads and widths, at most `queries` queries, `keys` keys. Throws as CheckProblem; no integers.
   FusedKernel(const AttentionProblem& problem, ProductTypes types, int64_t queries, int64_t keys, FusedValues order);
 
   FusedScratch TakeScratch(Arena& arena) const;
