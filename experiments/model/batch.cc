@@ -10,7 +10,30 @@
 namespace tare {
 namespace {
 
-void Show(SiteVisitors visitors, Site site, std::optional<int> layer, const std::vector<SiteBlock>& blocks) {
+// Every head of these values, or of rows that are one, if there is no table; of each piece all rows, or some at a time.
+void Show(SiteVisitors visitors, Site site, std::optional<int> layer, const TokenBatch& batch,
+          const HeadsView<float>& values, std::optional<std::span<const OutputHead>> table) {
+  if (!AnyWants(visitors, site, layer)) return;
+  constexpr int64_t kRows = 64;
+  std::vector<SiteBlock> blocks;
+  ForPieces(batch, [&](const AttentionSequence& s, int slot, int64_t row, int64_t position, int64_t count) {
+    for (int64_t done = 0; done < count; done += table ? count : kRows) {
+      for (int head = 0; head < values.heads; ++head) {
+        blocks.push_back({.site = site,
+                          .layer = layer,
+                          .sequence = s.index,
+                          .slot = slot,
+                          .head = table ? std::optional(head) : std::nullopt,
+                          .map = table ? MapOf(*table, site, head) : std::nullopt,
+                          .first_row = position + done,
+                          .batch_row = row + done,
+                          .rows = table ? count : std::min(kRows, count - done),
+                          .first_columns = values.width,
+                          .values = values.Row(row + done, head),
+                          .stride = values.token_stride});
+      }
+    }
+  });
   if (AnyNeedsSurvey(visitors, site, layer))
     ParallelFor(blocks.size(), [&](size_t i, int thread) { Survey(visitors, blocks[i], thread); });
   ParallelFor(blocks.size(), [&](size_t i, int thread) { Visit(visitors, blocks[i], thread); });
@@ -33,47 +56,12 @@ void ForPieces(const TokenBatch& batch,
 
 void ShowRows(SiteVisitors visitors, Site site, std::optional<int> layer, const TokenBatch& batch, float* rows,
               int64_t columns) {
-  if (!AnyWants(visitors, site, layer)) return;
-  constexpr int64_t kRows = 64;
-  std::vector<SiteBlock> blocks;
-  ForPieces(batch, [&](const AttentionSequence& s, int slot, int64_t row, int64_t position, int64_t count) {
-    for (int64_t done = 0; done < count; done += kRows) {
-      blocks.push_back({.site = site,
-                        .layer = layer,
-                        .sequence = s.index,
-                        .slot = slot,
-                        .first_row = position + done,
-                        .batch_row = row + done,
-                        .rows = std::min(kRows, count - done),
-                        .first_columns = columns,
-                        .values = rows + (row + done) * columns,
-                        .stride = columns});
-    }
-  });
-  Show(visitors, site, layer, blocks);
+  Show(visitors, site, layer, batch, DenseHeads(rows, batch.Rows(), 1, static_cast<int>(columns)), std::nullopt);
 }
 
 void ShowHeads(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, std::span<const OutputHead> table,
                HeadsView<float> values) {
-  if (!AnyWants(visitors, site, layer)) return;
-  std::vector<SiteBlock> blocks;
-  ForPieces(batch, [&](const AttentionSequence& s, int slot, int64_t row, int64_t position, int64_t count) {
-    for (int head = 0; head < values.heads; ++head) {
-      blocks.push_back({.site = site,
-                        .layer = layer,
-                        .sequence = s.index,
-                        .slot = slot,
-                        .head = head,
-                        .map = MapOf(table, site, head),
-                        .first_row = position,
-                        .batch_row = row,
-                        .rows = count,
-                        .first_columns = values.width,
-                        .values = values.Row(row, head),
-                        .stride = values.token_stride});
-    }
-  });
-  Show(visitors, site, layer, blocks);
+  Show(visitors, site, layer, batch, values, table);
 }
 
 KeptStreams::Sequences KeptStreams::SequencesOf(const TokenBatch& batch) {
