@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <utility>
 
 #include "experiments/model/batch.h"
 #include "quant/base/parallel.h"
@@ -119,41 +120,38 @@ void Convolve(const LayerCall& call, const ScanParameters& p, Pieces& pieces, To
   });
 }
 
+void ScanPieces(const LayerCall& call, const ScanParameters& p, const std::vector<Piece>& pieces) {
+  ForChannels(pieces, p.channels, call.config.scan_groups, [&](const Piece& piece, ChannelRange channels) {
+    SelectiveScan(p, channels, piece.tokens, InputsAt(call, p, channels, piece.row), piece.state->state.data(),
+                  {call.a.scan.memory.data() + piece.row * p.channels, p.channels});
+  });
+}
+
 // Token by token, for visitors of the states, whose changes the next token's state follows from.
-void ScanInView(const LayerCall& call, const Mamba& mamba, const std::vector<Piece>& round) {
-  const ScanParameters& p = mamba.scan;
-  const int64_t C = p.channels;
-  for (const Piece& piece : round) {
-    for (int64_t t = 0; t < piece.tokens; ++t) {
-      ForChannels({piece}, C, call.config.scan_groups, [&](const Piece& one, ChannelRange channels) {
-        SelectiveScan(p, channels, 1, InputsAt(call, p, channels, one.row + t), one.state->state.data(),
-                      {call.a.scan.memory.data() + (one.row + t) * C, C});
-      });
-      const SiteBlock block{.site = mamba.sites.state,
-                            .layer = call.layer,
-                            .sequence = piece.sequence->index,
-                            .slot = piece.slot,
-                            .first_row = piece.position + t,
-                            .rows = 1,
-                            .first_columns = p.StateValues(),
-                            .values = piece.state->state.data(),
-                            .stride = p.StateValues()};
-      Visit(call.visitors, block, 0);
-    }
+void ScanInView(const LayerCall& call, const Mamba& mamba, Piece piece) {
+  const int64_t tokens = std::exchange(piece.tokens, 1), values = mamba.scan.StateValues();
+  for (int64_t t = 0; t < tokens; ++t, ++piece.row, ++piece.position) {
+    ScanPieces(call, mamba.scan, {piece});
+    const SiteBlock block{.site = mamba.sites.state,
+                          .layer = call.layer,
+                          .sequence = piece.sequence->index,
+                          .slot = piece.slot,
+                          .first_row = piece.position,
+                          .rows = 1,
+                          .first_columns = values,
+                          .values = piece.state->state.data(),
+                          .stride = values};
+    Visit(call.visitors, block, 0);
   }
 }
 
 void Scan(const LayerCall& call, const Mamba& mamba, Pieces& pieces) {
   if (!call.Runs()) return;
-  const ScanParameters& p = mamba.scan;
   const bool in_view = AnyWants(call.visitors, mamba.sites.state, call.layer);
   pieces.InRounds(&ScanState::state, [&](const std::vector<Piece>& round) {
     for (const Piece& piece : round) piece.state->tokens += piece.tokens;
-    if (in_view) return ScanInView(call, mamba, round);
-    ForChannels(round, p.channels, call.config.scan_groups, [&](const Piece& piece, ChannelRange channels) {
-      SelectiveScan(p, channels, piece.tokens, InputsAt(call, p, channels, piece.row), piece.state->state.data(),
-                    {call.a.scan.memory.data() + piece.row * p.channels, p.channels});
-    });
+    if (!in_view) return ScanPieces(call, mamba.scan, round);
+    for (const Piece& piece : round) ScanInView(call, mamba, piece);
   });
 }
 
