@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "experiments/model/activation.h"
@@ -56,31 +57,14 @@ void Route(const LayerCall& call, const RouterNames& names) {
 }
 
 // An expert's products of the rows that reach it: read(i, x) gives row i of x [rows, columns], write(i) follows them.
-struct ExpertProduct {
-  const LinearWeights& linear;
-  AlignedBuffer<float>& y;  // grows to [rows, out]
-};
-
 template <typename Read, typename Write>
-void ProjectExpert(const LayerCall& call, std::span<const ExpertProduct> products, int64_t rows, int64_t columns,
+void ProjectExpert(const LayerCall& call, std::span<const LinearProduct> products, int64_t rows, int64_t columns,
                    Read read, Write write) {
   AlignedBuffer<float>& x = call.a.experts.gathered;
   GrowRows(x, rows, columns);
   ParallelFor(static_cast<size_t>(rows), [&](size_t i, int) { read(i, x.data() + static_cast<int64_t>(i) * columns); });
-  std::vector<LinearProduct> all;
-  for (const ExpertProduct& product : products) {
-    GrowRows(product.y, rows, product.linear.stored().out);
-    all.push_back({product.linear, product.y.data()});
-  }
-  call.products.Project(x.data(), rows, all);
+  call.products.Project(x.data(), rows, products);
   ParallelFor(static_cast<size_t>(rows), [&](int64_t i, int) { write(i); });
-}
-
-// Each expert's places among all choices: the row times k, plus the index among the row's k choices.
-std::vector<std::vector<int64_t>> PlacesOf(const std::vector<int32_t>& chosen, int experts) {
-  std::vector<std::vector<int64_t>> places(static_cast<size_t>(experts));
-  for (size_t i = 0; i < chosen.size(); ++i) places[static_cast<size_t>(chosen[i])].push_back(static_cast<int64_t>(i));
-  return places;
 }
 
 }  // namespace
@@ -94,12 +78,14 @@ void FeedExperts(const LayerCall& call, const RouterNames& router, const ExpertU
   Route(call, router);
   ShowRows(call, Site::kExpertsGateUpIn, call.a.normed.data(), E);
   GrowRows(x.inner, rows, k * I);
-  const std::vector<std::vector<int64_t>> places = PlacesOf(x.chosen, c.experts);
-  for (size_t e = 0; e < places.size(); ++e) {
-    const std::vector<int64_t>& at = places[e];
-    if (at.empty()) continue;
-    std::vector<ExpertProduct> widen{{w.experts_gate_up[e], x.made}};
-    if (!c.gate_with_up) widen.push_back({w.experts_up[e], x.up});
+  // Each expert's places among all choices: the row times k, plus the index among the row's k choices.
+  std::map<size_t, std::vector<int64_t>> places;
+  for (int64_t i = 0; i < rows * k; ++i) places[static_cast<size_t>(x.chosen[i])].push_back(i);
+  for (const auto& [e, at] : places) {
+    GrowRows(x.made, std::ssize(at), w.experts_gate_up[e].stored().out);
+    GrowRows(x.up, c.gate_with_up ? 0 : std::ssize(at), I);
+    std::vector<LinearProduct> widen{{w.experts_gate_up[e], x.made.data()}};
+    if (!c.gate_with_up) widen.push_back({w.experts_up[e], x.up.data()});
     ProjectExpert(
         call, widen, std::ssize(at), E,
         [&](size_t i, float* row) { std::copy_n(call.a.normed.data() + at[i] / k * E, E, row); },
@@ -112,10 +98,9 @@ void FeedExperts(const LayerCall& call, const RouterNames& router, const ExpertU
   }
   ShowHeads(call, Site::kExpertsDownIn, x.inner.data(), k, I);
   if (c.shared_ffn == 0) std::fill_n(call.a.delta.data(), rows * E, 0.0f);
-  for (size_t e = 0; e < places.size(); ++e) {
-    const std::vector<int64_t>& at = places[e];
-    if (at.empty()) continue;
-    const ExpertProduct narrow{w.experts_down[e], x.made};
+  for (const auto& [e, at] : places) {
+    GrowRows(x.made, std::ssize(at), E);
+    const LinearProduct narrow{w.experts_down[e], x.made.data()};
     ProjectExpert(
         call, {&narrow, 1}, std::ssize(at), I,
         [&](size_t i, float* row) { std::copy_n(x.inner.data() + at[i] * I, I, row); },

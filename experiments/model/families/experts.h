@@ -51,20 +51,22 @@ constexpr VectorPlace RouterPlace(std::string_view tensor) {
   return {tensor, RouterShape, 0, 0.1f, nullptr, kPostAttentionNorm, SiteOf::kExperts};
 }
 
-// Matrices of each expert; names have {} for its number.
-constexpr LinearPlace WideExperts(std::string_view tensor, std::vector<LinearWeights> LayerWeights::* experts) {
-  return {.weight = Site::kExpertsGateUpW, .tensor = tensor, .norm = kPostAttentionNorm, .experts = experts};
+// Matrices of each expert; names have {} for its number. fused: LinearPlace::fused.
+constexpr LinearPlace WideExperts(std::string_view tensor, std::vector<LinearWeights> LayerWeights::* experts,
+                                  std::string_view fused = {}) {
+  return {.weight = Site::kExpertsGateUpW,
+          .tensor = tensor,
+          .norm = kPostAttentionNorm,
+          .fused = fused,
+          .experts = experts};
 }
-constexpr LinearPlace NarrowExperts(std::string_view tensor) {
-  return {.weight = Site::kExpertsDownW, .tensor = tensor, .experts = &LayerWeights::experts_down};
+constexpr LinearPlace NarrowExperts(std::string_view tensor, std::string_view fused = {}) {
+  return {.weight = Site::kExpertsDownW, .tensor = tensor, .fused = fused, .experts = &LayerWeights::experts_down};
 }
 // Llama's attention, and these in the place of its feed-forward.
-constexpr std::array<LinearPlace, 7> WithExperts(std::string_view gate, std::string_view up, std::string_view down) {
-  std::array<LinearPlace, 7> places = kLlamaLinear;
-  At(places, Site::kGateProjW) = WideExperts(gate, &LayerWeights::experts_gate_up);
-  At(places, Site::kUpProjW) = WideExperts(up, &LayerWeights::experts_up);
-  At(places, Site::kDownProjW) = NarrowExperts(down);
-  return places;
+constexpr auto WithExperts(std::string_view gate, std::string_view up, std::string_view down) {
+  return Joined(kLlamaAttention, std::array{WideExperts(gate, &LayerWeights::experts_gate_up),
+                                            WideExperts(up, &LayerWeights::experts_up), NarrowExperts(down)});
 }
 
 }  // namespace tare

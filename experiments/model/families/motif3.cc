@@ -200,19 +200,14 @@ constexpr TermsNames kDenseTerms{"mlp.act_fn.weight", "mlp.act_fn.bias"},
     kExpertTerms{"moe.experts.act_fn.weight", "moe.experts.act_fn.bias"};
 constexpr RouterNames kMotif3Router{.weight = "moe.router.gate.weight", .bias = "moe.expert_bias"};
 
-constexpr LinearPlace Stacked(LinearPlace place, std::string_view stored) {
-  place.fused = stored;
-  return place;
-}
 constexpr auto kMotif3Linear =
     Joined(kMotif3Attention, kLlamaFeedForward,
            std::to_array<LinearPlace>(
                {{Site::kSharedGateW, "moe.shared_experts.gate_proj", &LayerWeights::gate, nullptr, kPostAttentionNorm},
                 {Site::kSharedUpW, "moe.shared_experts.up_proj", &LayerWeights::up, nullptr, kPostAttentionNorm},
                 {Site::kSharedDownW, "moe.shared_experts.down_proj", &LayerWeights::down, nullptr, {}},
-                Stacked(WideExperts("moe.experts.{}.gate_up_proj", &LayerWeights::experts_gate_up),
-                        "moe.experts.gate_up_proj"),
-                Stacked(NarrowExperts("moe.experts.{}.down_proj"), "moe.experts.down_proj")}));
+                WideExperts("moe.experts.{}.gate_up_proj", &LayerWeights::experts_gate_up, "moe.experts.gate_up_proj"),
+                NarrowExperts("moe.experts.{}.down_proj", "moe.experts.down_proj")}));
 
 // Several matrices, and a router, read the norm before experts.
 constexpr Site kMotif3Smoothed[]{Site::kQAProjIn, Site::kQBProjIn, Site::kKvBProjIn, Site::kGateProjIn,
