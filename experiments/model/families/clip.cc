@@ -37,10 +37,7 @@ constexpr LinearPlace kClipLinear[]{{Site::kQProjW, "self_attn.q_proj", &LayerWe
                                     {Site::kUpProjW, "mlp.fc1", &LayerWeights::up, kClipMlpBias, kNorm2},
                                     {Site::kDownProjW, "mlp.fc2", &LayerWeights::down, kClipMlpBias, {}}};
 
-constexpr auto kClipVectors = std::to_array<VectorPlace>({{kNorm1, HiddenShape, 1, 0},
-                                                          {kNorm1Bias, HiddenShape, 0, 0.1f},
-                                                          {kNorm2, HiddenShape, 1, 0},
-                                                          {kNorm2Bias, HiddenShape, 0, 0.1f}});
+constexpr auto kClipVectors = Joined(LayerNormVectors(kNorm1, kNorm1Bias), LayerNormVectors(kNorm2, kNorm2Bias));
 constexpr auto kDifferentialVectors = Joined(kClipVectors, kLambdaVectors, kHeadNormVectors);
 
 void ReadClipConfig(const ConfigKeys& keys, ModelConfig& c) {

@@ -18,6 +18,10 @@ inline constexpr TensorNames kLlamaNames{.embedding = "model.embed_tokens.weight
 inline constexpr std::string_view kInputNorm = "input_layernorm.weight";
 inline constexpr std::string_view kPostAttentionNorm = "post_attention_layernorm.weight";
 inline std::vector<int64_t> HiddenShape(const ModelConfig& c) { return {c.hidden}; }
+// Of a norm with a bias.
+constexpr auto LayerNormVectors(std::string_view weight, std::string_view bias) {
+  return std::to_array<VectorPlace>({{weight, HiddenShape, 1, 0}, {bias, HiddenShape, 0, 0.1f}});
+}
 inline constexpr auto kLlamaVectors =
     std::to_array<VectorPlace>({{kInputNorm, HiddenShape, 1, 0}, {kPostAttentionNorm, HiddenShape, 1, 0}});
 
@@ -81,21 +85,20 @@ constexpr Family LikeLlama(std::string_view name, std::string_view examples,
 //
 //   lambda = exp(lambda_q1 . lambda_k1) - exp(lambda_q2 . lambda_k2) + lambda_init
 //   O_j    = (1 - lambda_init) norm((P_j1 - lambda P_j2) V_j)        a root mean square over the head's 2d channels
-inline constexpr std::string_view kHeadNorm = "self_attn.subln.weight";
-
 inline std::vector<int64_t> HeadNormShape(const ModelConfig& c) { return {2 * int64_t{c.head_dim}}; }
 struct LambdaNames {
-  std::string_view q1 = "self_attn.lambda_q1", k1 = "self_attn.lambda_k1";
-  std::string_view q2 = "self_attn.lambda_q2", k2 = "self_attn.lambda_k2";
-  std::string_view head_norm = kHeadNorm;
+  std::string_view q1, k1, q2, k2, head_norm;
 };
+#define TARE_LAMBDAS(of, norm) {of "lambda_q1", of "lambda_k1", of "lambda_q2", of "lambda_k2", of norm}
+inline constexpr LambdaNames kLambdaNames TARE_LAMBDAS("self_attn.", "subln.weight");
+inline constexpr std::string_view kHeadNorm = kLambdaNames.head_norm;
 constexpr auto LambdaVectors(const LambdaNames& names) {
   const auto vector = [](std::string_view name) {
     return VectorPlace{.tensor = name, .shape = HeadDimShape, .mean = 0, .deviation = 0.1f, .of = SiteOf::kAttention};
   };
   return std::array{vector(names.q1), vector(names.k1), vector(names.q2), vector(names.k2)};
 }
-inline constexpr auto kLambdaVectors = LambdaVectors({});
+inline constexpr auto kLambdaVectors = LambdaVectors(kLambdaNames);
 inline constexpr auto kHeadNormVectors =
     std::to_array<VectorPlace>({{kHeadNorm, HeadNormShape, 1, 0, &ModelConfig::head_norm_weight}});
 
@@ -103,7 +106,7 @@ inline constexpr auto kHeadNormVectors =
 float LambdaInit(int depth);
 
 // Sets lambda, and the weight of the norm of heads if the family has one, from vectors of these names.
-void SetLambda(LayerWeights& weights, float lambda_init, const LambdaNames& names = {});
+void SetLambda(LayerWeights& weights, float lambda_init, const LambdaNames& names = kLambdaNames);
 
 // Two maps for each head, as ModelConfig::pairing says.
 std::vector<OutputHead> DifferentialHeads(const ModelConfig& config);

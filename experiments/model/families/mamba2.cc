@@ -26,14 +26,10 @@ struct MixerNames {
   ScanNames scan;
   std::string_view norm;
 };
-constexpr MixerNames kOnly{{"mixer.conv1d.weight", "mixer.conv1d.bias", "mixer.dt_bias", "mixer.A_log", "mixer.D"},
-                           "mixer.norm.weight"};
-constexpr MixerNames kFirst{
-    {"mixer_1.conv1d.weight", "mixer_1.conv1d.bias", "mixer_1.dt_bias", "mixer_1.A_log", "mixer_1.D"},
-    "mixer_1.norm.weight"};
-constexpr MixerNames kSecond{
-    {"mixer_2.conv1d.weight", "mixer_2.conv1d.bias", "mixer_2.dt_bias", "mixer_2.A_log", "mixer_2.D"},
-    "mixer_2.norm.weight"};
+#define TARE_MIXER(of) \
+  {{of ".conv1d.weight", of ".conv1d.bias", of ".dt_bias", of ".A_log", of ".D"}, of ".norm.weight"}
+constexpr MixerNames kOnly TARE_MIXER("mixer"), kFirst TARE_MIXER("mixer_1"), kSecond TARE_MIXER("mixer_2");
+#undef TARE_MIXER
 
 constexpr auto kMamba2Bias = &ModelConfig::mamba_bias;
 constexpr LinearPlace kMamba2Linear[]{

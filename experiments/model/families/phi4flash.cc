@@ -19,16 +19,9 @@ namespace tare {
 namespace {
 
 constexpr std::string_view kInputNormBias = "input_layernorm.bias", kPostNormBias = "post_attention_layernorm.bias",
-                           kSubNorm = "attn.inner_cross_attn.subln.weight", kConv = "attn.conv1d.weight",
-                           kConvBias = "attn.conv1d.bias", kDtBias = "attn.dt_proj.bias", kALog = "attn.A_log",
-                           kD = "attn.D";
-constexpr LambdaNames kLambdaVectorNames{
-    .q1 = "attn.inner_cross_attn.lambda_q1",
-    .k1 = "attn.inner_cross_attn.lambda_k1",
-    .q2 = "attn.inner_cross_attn.lambda_q2",
-    .k2 = "attn.inner_cross_attn.lambda_k2",
-    .head_norm = kSubNorm,
-};
+                           kConv = "attn.conv1d.weight", kConvBias = "attn.conv1d.bias", kDtBias = "attn.dt_proj.bias",
+                           kALog = "attn.A_log", kD = "attn.D";
+constexpr LambdaNames kFlashLambda TARE_LAMBDAS("attn.inner_cross_attn.", "subln.weight");
 
 constexpr std::string_view kQkv = "attn.Wqkv", kWiden = "mlp.fc1";
 constexpr auto kPhi4FlashBias = &ModelConfig::attention_bias, kPhi4FlashMlpBias = &ModelConfig::mlp_bias,
@@ -53,12 +46,9 @@ std::vector<int64_t> ChannelShape(const ModelConfig& c) { return {c.scan_channel
 std::vector<int64_t> ConvShape(const ModelConfig& c) { return {c.scan_channels, 1, c.scan_taps}; }
 std::vector<int64_t> StateShape(const ModelConfig& c) { return {c.scan_channels, c.scan_states}; }
 constexpr auto kPhi4FlashVectors = Joined(
-    std::to_array<VectorPlace>({{kInputNorm, HiddenShape, 1, 0},
-                                {kInputNormBias, HiddenShape, 0, 0.1f},
-                                {kPostAttentionNorm, HiddenShape, 1, 0},
-                                {kPostNormBias, HiddenShape, 0, 0.1f}}),
-    LambdaVectors(kLambdaVectorNames),
-    std::to_array<VectorPlace>({{kSubNorm, HeadNormShape, 1, 0, nullptr, {}, SiteOf::kAttention},
+    LayerNormVectors(kInputNorm, kInputNormBias), LayerNormVectors(kPostAttentionNorm, kPostNormBias),
+    LambdaVectors(kFlashLambda),
+    std::to_array<VectorPlace>({{kFlashLambda.head_norm, HeadNormShape, 1, 0, nullptr, {}, SiteOf::kAttention},
                                 {kConv, ConvShape, 0, 0.5f, nullptr, {}, SiteOf::kMamba},
                                 {kConvBias, ChannelShape, 0, 0.1f, &ModelConfig::scan_conv_bias, {}, SiteOf::kMamba},
                                 {kDtBias, ChannelShape, -3, 1, nullptr, {}, SiteOf::kMamba},
@@ -162,7 +152,7 @@ std::vector<OutputHead> Phi4FlashHeads(const ModelConfig& c) { return GroupedHea
 
 LayerWeights LoadPhi4FlashLayer(Weights& weights, const ModelConfig& c, int layer) {
   LayerWeights w = LoadLayer(weights, c, layer);
-  if (HasSite(Site::kQ, c, layer)) SetLambda(w, LambdaInit(layer), kLambdaVectorNames);
+  if (HasSite(Site::kQ, c, layer)) SetLambda(w, LambdaInit(layer), kFlashLambda);
   if (c.Kind(layer) == LayerKind::kMamba)
     w.scan = ScanParametersOf(w, {kConv, kConvBias, kDtBias, kALog, kD}, c, c.scan_channels);
   return w;
@@ -196,7 +186,7 @@ constinit const Family kPhi4Flash{.name = "phi4flash",
                                   .smoothed = kPhi4FlashSmoothed,
                                   .fit = Fit,
                                   .centres = true,
-                                  .head_norm = kSubNorm,
+                                  .head_norm = kFlashLambda.head_norm,
                                   .examples = "microsoft/Phi-4-mini-flash-reasoning"};
 
 }  // namespace tare

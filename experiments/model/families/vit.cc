@@ -25,26 +25,15 @@ namespace {
 
 // The tensors of a layer by what they are; a parallel block has one norm and one gamma.
 struct BlockNames {
-  std::string_view norm1 = "norm1.weight", norm1_bias = "norm1.bias";
-  std::string_view norm2 = "norm2.weight", norm2_bias = "norm2.bias";
-  std::string_view gamma1 = "ls1.gamma", gamma2 = "ls2.gamma";
-  LambdaNames lambda = {.q1 = "attn.lambda_q1",
-                        .k1 = "attn.lambda_k1",
-                        .q2 = "attn.lambda_q2",
-                        .k2 = "attn.lambda_k2",
-                        .head_norm = "attn.sub_norm.weight"};
+  std::string_view norm1, norm1_bias, norm2, norm2_bias, gamma1, gamma2;
+  LambdaNames lambda;
 };
-constexpr BlockNames kBlock, kParallelBlock{.norm1 = "in_norm.weight",
-                                            .norm1_bias = "in_norm.bias",
-                                            .norm2 = "in_norm.weight",
-                                            .norm2_bias = "in_norm.bias",
-                                            .gamma1 = "ls.gamma",
-                                            .gamma2 = "ls.gamma",
-                                            .lambda = {.q1 = "lambda_q1",
-                                                       .k1 = "lambda_k1",
-                                                       .q2 = "lambda_q2",
-                                                       .k2 = "lambda_k2",
-                                                       .head_norm = "sub_norm.weight"}};
+constexpr LambdaNames kBlockLambda TARE_LAMBDAS("attn.", "sub_norm.weight");
+constexpr LambdaNames kParallelLambda TARE_LAMBDAS("", "sub_norm.weight");
+constexpr BlockNames kBlock{"norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias",
+                            "ls1.gamma",    "ls2.gamma",  kBlockLambda},
+    kParallelBlock{"in_norm.weight", "in_norm.bias", "in_norm.weight", "in_norm.bias",
+                   "ls.gamma",       "ls.gamma",     kParallelLambda};
 
 constexpr auto kBias = &ModelConfig::attention_bias, kMlpBias = &ModelConfig::mlp_bias;
 constexpr auto kVitLinear =
@@ -69,15 +58,11 @@ constexpr auto kDiffParallelLinear = Changed(kParallelLinear, [](auto& places) {
 });
 
 constexpr VectorPlace Gamma(std::string_view name) { return {name, HiddenShape, 1, 0.1f}; }
-constexpr auto kVitVectors = std::to_array<VectorPlace>({{kBlock.norm1, HiddenShape, 1, 0},
-                                                         {kBlock.norm1_bias, HiddenShape, 0, 0.1f},
-                                                         {kBlock.norm2, HiddenShape, 1, 0},
-                                                         {kBlock.norm2_bias, HiddenShape, 0, 0.1f},
-                                                         Gamma(kBlock.gamma1),
-                                                         Gamma(kBlock.gamma2)});
-constexpr auto kParallelVectors = std::to_array<VectorPlace>({{kParallelBlock.norm1, HiddenShape, 1, 0},
-                                                              {kParallelBlock.norm1_bias, HiddenShape, 0, 0.1f},
-                                                              Gamma(kParallelBlock.gamma1)});
+constexpr auto kVitVectors =
+    Joined(LayerNormVectors(kBlock.norm1, kBlock.norm1_bias), LayerNormVectors(kBlock.norm2, kBlock.norm2_bias),
+           std::array{Gamma(kBlock.gamma1), Gamma(kBlock.gamma2)});
+constexpr auto kParallelVectors =
+    Joined(LayerNormVectors(kParallelBlock.norm1, kParallelBlock.norm1_bias), std::array{Gamma(kParallelBlock.gamma1)});
 constexpr auto WithLambda(const auto& vectors, const LambdaNames& names) {
   return Joined(vectors, LambdaVectors(names), std::array{VectorPlace{names.head_norm, HeadNormShape, 1, 0}});
 }
