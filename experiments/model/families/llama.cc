@@ -29,21 +29,19 @@ void ReadGranite(const ConfigKeys& keys, ModelConfig& c) {
 }
 
 std::vector<bool> ReadUnrotated(const ConfigKeys& keys, int layers) {
-  std::vector<bool> unrotated(static_cast<size_t>(layers));
+  std::vector<bool> by_interval, listed;
   const int interval = keys.Integer("no_rope_layer_interval", 1, 4);
-  for (int layer = interval - 1; layer < layers; layer += interval) unrotated[static_cast<size_t>(layer)] = true;
-  if (!keys.Has("no_rope_layers")) return unrotated;
+  for (int layer = 1; layer <= layers; ++layer) by_interval.push_back(layer % interval == 0);
+  if (!keys.Has("no_rope_layers")) return by_interval;
   const std::vector<std::optional<int>> rotates = keys.Integers("no_rope_layers", 0);
-  if (rotates.size() < unrotated.size())
+  if (rotates.size() < by_interval.size())
     Fail("{}: no_rope_layers: got {} layers, expected num_hidden_layers {}", keys.where(), rotates.size(), layers);
-  bool differs = false;
-  for (size_t layer = 0; layer < unrotated.size(); ++layer) {
+  for (size_t layer = 0; layer < by_interval.size(); ++layer) {
     if (!rotates[layer]) Fail("{}: no_rope_layers: got null in layer {}, expected a number", keys.where(), layer);
-    differs |= unrotated[layer] != (rotates[layer] == 0);
-    unrotated[layer] = rotates[layer] == 0;
+    listed.push_back(rotates[layer] == 0);
   }
-  if (differs && keys.Has("no_rope_layer_interval")) NoteUnread(keys, "smollm3", {"no_rope_layer_interval"});
-  return unrotated;
+  if (listed != by_interval) NoteUnread(keys, "smollm3", {"no_rope_layer_interval"});
+  return listed;
 }
 
 void ReadSmolLm3(const ConfigKeys& keys, ModelConfig& c) {
@@ -69,16 +67,15 @@ void ReadPhi3(const ConfigKeys& keys, ModelConfig& c) {
 
 constexpr auto kPhi3Linear = Changed(kLlamaLinear, [](auto& places) {
   for (LinearPlace& place : places) place.bias = nullptr;
-  const auto part = [&](Site weight, std::string_view tensor, std::string_view whole) {
+  const auto part = [&](Site weight, std::string_view tensor) {
     At(places, weight).tensor = tensor;
-    At(places, weight).fused = whole;
+    At(places, weight).fused = tensor.substr(0, tensor.rfind('.'));
   };
-  constexpr std::string_view kQkv = "self_attn.qkv_proj", kGateUp = "mlp.gate_up_proj";
-  part(Site::kQProjW, "self_attn.qkv_proj.q", kQkv);
-  part(Site::kKProjW, "self_attn.qkv_proj.k", kQkv);
-  part(Site::kVProjW, "self_attn.qkv_proj.v", kQkv);
-  part(Site::kGateProjW, "mlp.gate_up_proj.gate", kGateUp);
-  part(Site::kUpProjW, "mlp.gate_up_proj.up", kGateUp);
+  part(Site::kQProjW, "self_attn.qkv_proj.q");
+  part(Site::kKProjW, "self_attn.qkv_proj.k");
+  part(Site::kVProjW, "self_attn.qkv_proj.v");
+  part(Site::kGateProjW, "mlp.gate_up_proj.gate");
+  part(Site::kUpProjW, "mlp.gate_up_proj.up");
 });
 
 }  // namespace
