@@ -51,12 +51,10 @@ ModelConfig FirstLayers(ModelConfig config, int layers) {
 // The last token of each sequence, for what is known of it alone.
 TokenBatch LastTokens(const TokenBatch& batch) {
   TokenBatch last;
-  for (const AttentionSequence& s : batch.sequences)
-    last.sequences.push_back({.index = s.index,
-                              .first_row = s.first_row + s.prefix - 1,
-                              .prefix = 1,
-                              .branches = {},
-                              .past = s.past + s.prefix - 1});
+  for (const AttentionSequence& s : batch.sequences) {
+    const int64_t before = s.prefix - 1;
+    last.sequences.push_back({s.index, s.first_row + before, 1, {}, s.past + before});
+  }
   return last;
 }
 
@@ -88,8 +86,7 @@ Model::Model(const std::filesystem::path& folder, WeightReading reading, Math ma
     if (!weights_.SameBytes(head, embedding))
       Fail(
           "{}: tensor '{}': got other values than those of '{}', which config.json ties to it; try "
-          "\"tie_word_embeddings\": "
-          "false there",
+          "\"tie_word_embeddings\": false there",
           folder.string(), head, embedding);
     weights_.Ignore(head);
   }
