@@ -7,39 +7,26 @@
 namespace tare {
 namespace {
 
-// The group `weights`: projections inside layers, but for lambda's, which few models have.
-constexpr bool IsGrouped(const SiteInfo& info) {
-  return info.input && info.of != SiteOf::kModel && info.of != SiteOf::kLambda;
+// Whether the group `weights` has it: projections inside layers, but for lambda's, which few models have.
+bool IsGrouped(const SiteInfo& info) { return info.input && info.of != SiteOf::kModel && info.of != SiteOf::kLambda; }
+
+// "mixer.scan.b" of scan.b, mixer_1.scan.b and mixer_2.scan.b, "mixer.gate" of mamba.gate; "" of others.
+std::string MixerName(const SiteInfo& info) {
+  if ((info.of != SiteOf::kMamba && info.of != SiteOf::kMambaPair) || !info.name.contains('.')) return "";
+  const bool is_scan = info.name.starts_with("scan.");
+  return "mixer." + std::string(info.name.substr(is_scan ? 0 : info.name.find('.') + 1));
 }
 
-constexpr std::array kGroupedWeights = [] {
-  std::array<Site, std::ranges::count_if(kSites, IsGrouped)> weights{};
-  std::ranges::copy(kSites | std::views::filter(IsGrouped) | std::views::transform(&SiteInfo::site), weights.begin());
-  return weights;
-}();
-
-constexpr std::array kGroupedInputs = [] {
-  auto inputs = kGroupedWeights;
-  std::ranges::transform(kGroupedWeights, inputs.begin(), InputOf);
-  return inputs;
-}();
-
-// Whether a site is of either Mamba what this name is of one: mixer_1.scan.b, mixer_1.gate of scan.b, mamba.gate.
-bool IsOfEither(const SiteInfo& info, std::string_view name) {
-  if (name.starts_with("mamba.")) name.remove_prefix(6);
-  return info.of == SiteOf::kMambaPair && info.name.substr(info.name.find('.') + 1) == name;
-}
-
-std::map<std::string_view, std::vector<Site>> SitesByName() {
-  std::map<std::string_view, std::vector<Site>> sites{{"weights", {kGroupedWeights.begin(), kGroupedWeights.end()}},
-                                                      {"linear_in", {kGroupedInputs.begin(), kGroupedInputs.end()}}};
-  for (const SiteInfo& named : kSites) {
-    for (const SiteInfo& info : kSites) {
-      if (info.site == named.site || (named.of == SiteOf::kMamba && IsOfEither(info, named.name)))
-        sites[named.name].push_back(info.site);
+std::map<std::string, std::vector<Site>, std::less<>> Groups() {
+  std::map<std::string, std::vector<Site>, std::less<>> groups;
+  for (const SiteInfo& info : kSites) {
+    if (IsGrouped(info)) {
+      groups["weights"].push_back(info.site);
+      groups["linear_in"].push_back(*info.input);
     }
+    if (const std::string name = MixerName(info); !name.empty()) groups[name].push_back(info.site);
   }
-  return sites;
+  return groups;
 }
 
 using Kind = Granularity::Kind;
@@ -117,9 +104,10 @@ std::optional<Site> ParseSite(std::string_view name) {
 }
 
 std::span<const Site> ExpandSites(std::string_view name) {
-  static const std::map<std::string_view, std::vector<Site>> sites = SitesByName();
-  const auto found = sites.find(name);
-  return found == sites.end() ? std::span<const Site>() : std::span(found->second);
+  static const auto groups = Groups();
+  if (const auto group = groups.find(name); group != groups.end()) return group->second;
+  const auto info = std::ranges::find(kSites, name, &SiteInfo::name);
+  return info == kSites.end() ? std::span<const Site>() : std::span(&info->site, 1);
 }
 
 const SiteClass& ClassOf(Site site) { return kClasses[static_cast<size_t>(site)]; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The named tensors of the forward pass that a plan may quantize and an observer may read. Two names stand for several
-// sites: `weights` for the projection weights of a layer, `linear_in` for their inputs.
+// The named tensors of the forward pass that a plan may quantize and an observer may read. Groups stand for several:
+// `weights` for a layer's projections, `linear_in` for their inputs, `mixer.X` for X of a Mamba and of both of a pair.
 //
 // scan, mamba and gmu are of layers of a Mamba (kernels/scan/selective_scan.h) and of gated memory units, mixer_1 and
 // mixer_2 of layers that subtract one Mamba from another. Each expert
@@ -186,7 +186,7 @@ constexpr bool IsCache(Site site) { return site == Site::kCacheK || site == Site
 // The site of this name; nullopt for any other text, also for a group.
 std::optional<Site> ParseSite(std::string_view name);
 
-// Sites of a site's or group's name, in the enum's order; else empty. scan.b also names mixer_1.scan.b, mixer_2.scan.b.
+// Sites of a site's or group's name, in the enum's order; else empty.
 std::span<const Site> ExpandSites(std::string_view name);
 
 // A place in a model: a site with its layer, head, map and expert; the key of resolved plans, blocks and statistics.

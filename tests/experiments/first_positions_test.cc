@@ -31,7 +31,7 @@ Sequence Drawn(int64_t tokens, uint64_t seed) {
 }
 
 FullObserver ObserverOf(int64_t skip_first) {
-  const ModelConfig config{.family = "llama", .layers = 1, .heads = 1, .kv_heads = 1};
+  const ModelConfig config{.family = "llama", .ffn = 1, .layers = 1, .heads = 1, .kv_heads = 1};
   return FullObserver(SiteSelection::Parse("", ModelSitesOf(config)), {}, {}, {}, skip_first);
 }
 

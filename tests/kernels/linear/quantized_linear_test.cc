@@ -191,7 +191,7 @@ TEST(QuantizedLinear, InputsInBlocksAreIntegersTimesSteps) {
 TEST(QuantizedLinear, SumsOfBlocksAreTheReferencesBitForBit) {
   constexpr Case kShapes[] = {{1, 3, 64, 64}, {17, 66, 96, 32}, {70, 7, 64, 16}};
   for (const Case& c : kShapes) {
-    for (const char* name : {"mxfp4", "nvint4:t1"}) {
+    for (const char* name : {"mxfp4", "nvfp4:t1"}) {
       const Format format = *ParseFormat(name);
       std::mt19937 random(7);
       std::uniform_int_distribution<int> value(-3, 3);

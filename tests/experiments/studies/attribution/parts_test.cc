@@ -22,6 +22,9 @@ ModelSites TwoLayers() {
   model.heads[Site::kQ] = {1, 2};
   model.heads[Site::kK] = {std::nullopt};
   model.heads[Site::kV] = {std::nullopt};
+  for (const SiteInfo& info : kSites) {
+    if (info.of == SiteOf::kLatent || info.of == SiteOf::kShared) model.layers_of[info.site] = {};
+  }
   return model;
 }
 
