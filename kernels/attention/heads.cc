@@ -61,14 +61,12 @@ void CheckHeads(int heads, int kv, const char* family) {
   if (heads > kMostHeads) Fail("{} heads: got {}, expected at most {}", family, heads, kMostHeads);
 }
 
-// Maps 2h and 2h + 1 of q, each over its own k head of the group's k_heads, or both over its one.
-std::vector<OutputHead> PairedHeads(int heads, int kv, int k_heads, const char* family) {
+// row(h, v): of output head h and the head of values of its group.
+template <typename Row>
+std::vector<OutputHead> GroupedBy(int heads, int kv, const char* family, Row row) {
   CheckHeads(heads, kv, family);
-  std::vector<OutputHead> table(heads);
-  for (int h = 0; h < heads; ++h) {
-    const int group = h / (heads / kv), k1 = k_heads * group;
-    table[h] = {.q1 = 2 * h, .k1 = k1, .q2 = 2 * h + 1, .k2 = k1 + k_heads - 1, .v = {group, kNoMap}};
-  }
+  std::vector<OutputHead> table;
+  for (int h = 0; h < heads; ++h) table.push_back(row(h, h / (heads / kv)));
   return table;
 }
 
@@ -272,33 +270,36 @@ int64_t CountPairs(const AttentionProblem& problem) {
 }
 
 std::vector<OutputHead> StandardHeads(int heads, int kv) {
-  CheckHeads(heads, kv, "standard");
-  std::vector<OutputHead> table(heads);
-  for (int h = 0; h < heads; ++h) table[h] = {.q1 = h, .k1 = h / (heads / kv), .v = {h / (heads / kv), kNoMap}};
-  return table;
+  return GroupedBy(heads, kv, "standard", [](int h, int v) { return OutputHead{.q1 = h, .k1 = v, .v = {v, kNoMap}}; });
 }
 
 std::vector<OutputHead> HalvesHeads(int heads, int kv) {
-  CheckHeads(heads, kv, "halves");
-  std::vector<OutputHead> table(heads);
-  for (int h = 0; h < heads; ++h) {
-    const int group = h / (heads / kv);
-    table[h] = {.q1 = h, .k1 = group, .q2 = heads + h, .k2 = kv + group, .v = {group, kNoMap}};
-  }
-  return table;
+  return GroupedBy(heads, kv, "halves", [=](int h, int v) {
+    return OutputHead{.q1 = h, .k1 = v, .q2 = heads + h, .k2 = kv + v, .v = {v, kNoMap}};
+  });
+}
+
+std::vector<OutputHead> V1Heads(int heads, int kv) {
+  return GroupedBy(heads, kv, "V1", [](int h, int v) {
+    return OutputHead{.q1 = 2 * h, .k1 = 2 * v, .q2 = 2 * h + 1, .k2 = 2 * v + 1, .v = {v, kNoMap}};
+  });
+}
+
+std::vector<OutputHead> V2Heads(int heads, int kv) {
+  return GroupedBy(heads, kv, "V2", [](int h, int v) {
+    return OutputHead{.q1 = 2 * h, .k1 = v, .q2 = 2 * h + 1, .k2 = v, .v = {v, kNoMap}};
+  });
 }
 
 // V = cat(chunk(repeat_kv(v), 2, heads), width): row j has the repeated heads j and j + q_heads/2.
 std::vector<OutputHead> DiffLlamaHeads(int q_heads, int kv) {
   CheckHeads(q_heads, kv, "diffllama");
   if (q_heads % 2 != 0) Fail("diffllama heads: got {}, expected an even number", q_heads);
-  const int half = q_heads / 2;
-  const int group = q_heads / kv;
-  std::vector<OutputHead> table(half);
+  const int half = q_heads / 2, group = q_heads / kv;
+  std::vector<OutputHead> table;
   for (int h = 0; h < half; ++h) {
-    const int first = h / group;
-    const int second = (h + half) / group;
-    table[h] = {.q1 = h, .k1 = first, .q2 = h + half, .k2 = second, .v = {first, second}};
+    const int first = h / group, second = (h + half) / group;
+    table.push_back({.q1 = h, .k1 = first, .q2 = h + half, .k2 = second, .v = {first, second}});
   }
   return table;
 }
@@ -316,8 +317,5 @@ std::vector<OutputHead> GroupedHeads(int q_heads, int noise, int kv) {
   }
   return table;
 }
-
-std::vector<OutputHead> V1Heads(int heads, int kv) { return PairedHeads(heads, kv, 2, "V1"); }
-std::vector<OutputHead> V2Heads(int heads, int kv) { return PairedHeads(heads, kv, 1, "V2"); }
 
 }  // namespace tare

@@ -2,6 +2,7 @@
 #include "kernels/attention/heads.h"
 
 #include <cmath>
+#include <numeric>
 
 namespace tare {
 namespace {
@@ -64,11 +65,7 @@ std::vector<double> TimesV(const AttentionProblem& problem, const OutputHead& he
   return out;
 }
 
-double Norm(const std::vector<double>& x) {
-  double sum = 0;
-  for (const double value : x) sum += value * value;
-  return std::sqrt(sum);
-}
+double Norm(const std::vector<double>& x) { return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0)); }
 
 // Calls visit(P1 V, lambda, P2 V), of DINT (P2 - G) V, for each token's output heads, the last empty for one map.
 template <typename Visit>
@@ -81,10 +78,9 @@ void ForEachRow(const AttentionProblem& problem, Visit visit) {
       const std::vector<double> first = TimesV(problem, head, MapRow(problem, t, h, 0, keys), keys.begin);
       if (!head.Differential()) {
         visit(first, 0.0, std::vector<double>());
-      } else {
-        visit(first, double{problem.lambda.At(t, h)},
-              TimesV(problem, head, SecondRow(problem, t, h, keys), keys.begin));
+        continue;
       }
+      visit(first, double{problem.lambda.At(t, h)}, TimesV(problem, head, SecondRow(problem, t, h, keys), keys.begin));
     }
   }
 }
