@@ -67,6 +67,15 @@ Bounded TimesV(const std::vector<double>& probs, const int8_t* v, int64_t stride
 
 }  // namespace
 
+FamilyHeads::FamilyHeads(const char* where, const std::string& family, int heads, int kv_heads, int d)
+    : v(kv_heads == 0 ? heads : kv_heads) {
+  const bool standard = family == "standard", v1 = family == "v1";
+  if (!standard && !v1 && family != "v2") Fail("{}, family: got '{}', expected standard, v1 or v2", where, family);
+  if (v < 1 || heads % v != 0) Fail("{}: got {} key/value heads, expected a divisor of {} heads", where, v, heads);
+  table = standard ? StandardHeads(heads, v) : v1 ? V1Heads(heads, v) : V2Heads(heads, v);
+  q = standard ? heads : 2 * heads, k = v1 ? 2 * v : v, v_width = v1 ? 2 * d : d;
+}
+
 AttentionInputs::AttentionInputs(const AttentionCase& c) : lambda_(c.lambda) {
   if (c.captured != nullptr) {
     problem_ = PartOf(*c.captured, {0, c.n}, {0, c.n});
@@ -83,21 +92,15 @@ AttentionInputs::AttentionInputs(const AttentionCase& c) : lambda_(c.lambda) {
 void AttentionInputs::Make(const AttentionCase& c) {
   const Mask mask = MaskOf(c.mask);
   const int64_t keys = c.keys == 0 ? c.n : c.keys;
-  const int kv = c.kv_heads == 0 ? c.heads : c.kv_heads;
   if (c.n < 1 || c.d < 1 || c.heads < 1)
     Fail("bench attention: got n {}, d {}, heads {}; expected at least 1 of each", c.n, c.d, c.heads);
-  if (kv < 1 || c.heads % kv != 0)
-    Fail("bench attention: got {} key/value heads, expected a divisor of {} heads", kv, c.heads);
+  const FamilyHeads of("bench attention", c.family, c.heads, c.kv_heads, c.d);
   if (keys < 1 || (mask.kind != Mask::Kind::kFull && keys < c.n))
     Fail(
         "bench attention: got {} keys for {} queries, expected at least as many under a causal mask, and one under a "
         "full",
         keys, c.n);
-  const bool standard = c.family == "standard", v1 = c.family == "v1";
-  if (!standard && !v1 && c.family != "v2")
-    Fail("bench attention, family: got '{}', expected standard, v1 or v2", c.family);
-  const int q_heads = standard ? c.heads : 2 * c.heads, k_heads = v1 ? 2 * kv : kv, width = v1 ? 2 * c.d : c.d;
-  heads_ = standard ? StandardHeads(c.heads, kv) : v1 ? V1Heads(c.heads, kv) : V2Heads(c.heads, kv);
+  heads_ = of.table;
   std::mt19937_64 random(c.seed);
   std::normal_distribution<float> normal;
   const auto fill = [&](std::vector<float>& x, int64_t tokens, int count, int size) {
@@ -105,9 +108,9 @@ void AttentionInputs::Make(const AttentionCase& c) {
     for (float& value : x) value = normal(random);
     return DenseHeads<const float>(x.data(), tokens, count, size);
   };
-  problem_ = {.q = fill(q_, c.n, q_heads, c.d),
-              .k = fill(k_, keys, k_heads, c.d),
-              .v = fill(v_, keys, kv, width),
+  problem_ = {.q = fill(q_, c.n, of.q, c.d),
+              .k = fill(k_, keys, of.k, c.d),
+              .v = fill(v_, keys, of.v, of.v_width),
               .heads = heads_,
               .lambda = {&lambda_, 0, 0},
               .mask = mask,

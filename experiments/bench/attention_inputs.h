@@ -44,6 +44,15 @@ struct AttentionCase {
   }
 };
 
+// The heads of a case. Throws Error, starting with `where`, for a family other than standard, v1 and v2, and for
+// key/value heads that do not divide `heads`; 0 of them: as many.
+struct FamilyHeads {
+  FamilyHeads(const char* where, const std::string& family, int heads, int kv_heads, int d);
+
+  std::vector<OutputHead> table;
+  int v, q, k, v_width;  // numbers of heads
+};
+
 // How far results are from what they should be.
 struct OutputSums {
   double error = 0, want = 0, got = 0, product = 0;
@@ -58,7 +67,7 @@ struct OutputSums {
 
 class AttentionInputs {
  public:
-  // Throws Error for unknown family, mask or data, sizes < 1, kv_heads not dividing heads, causal queries without key.
+  // Throws Error for unknown mask or data, sizes < 1, heads that FamilyHeads refuses, causal queries without key.
   explicit AttentionInputs(const AttentionCase& c);
   AttentionInputs(const AttentionInputs&) = delete;
   AttentionInputs& operator=(const AttentionInputs&) = delete;

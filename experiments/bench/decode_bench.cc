@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "experiments/bench/attention_inputs.h"
 #include "experiments/bench/onednn_attention.h"
 #include "experiments/text/utf8.h"
 #include "kernels/decode/decode_attention.h"
@@ -38,14 +37,7 @@ class PreparedDecode {
   PreparedDecode(const PreparedDecode&) = delete;
   PreparedDecode& operator=(const PreparedDecode&) = delete;
 
-  void Run() {
-    if (IsOurs(case_)) {
-      DecodeAttention(inputs_.table(), sequences_, workspace_.span());
-      return;
-    }
-    omp_set_num_threads(case_.threads);
-    composed_();
-  }
+  void Run() { run_(); }
 
   double bytes() const { return BytesOf(case_, inputs_.table().shape()); }
 
@@ -69,6 +61,7 @@ class PreparedDecode {
                             {inputs_.lambda(), 0, 0},
                             DenseHeads(out_.data() + i * heads * width, 1, heads, width)});
     workspace_.Reset(DecodeWorkspaceBytes(inputs_.table(), sequences_));
+    run_ = [this] { DecodeAttention(inputs_.table(), sequences_, workspace_.span()); };
   }
 
   void PrepareOneDnn() {
@@ -83,7 +76,10 @@ class PreparedDecode {
                 .mask = {.kind = Mask::Kind::kFull},
                 .scale = inputs_.table().scale(),
                 .out = DenseHeads(out_.data(), 1, inputs_.table().heads(), inputs_.table().out_width())};
-    composed_ = ComposedAttention(problem_);
+    run_ = [threads = case_.threads, composed = ComposedAttention(problem_)] {
+      omp_set_num_threads(threads);
+      composed();
+    };
   }
 
   void CheckHead(int sequence, int head, OutputSums& all, OutputSums& floor) {
@@ -113,7 +109,7 @@ class PreparedDecode {
   AlignedBuffer<std::byte> workspace_;
   DecodeInputs::Dense dense_;
   AttentionProblem problem_;
-  std::function<void()> composed_;
+  std::function<void()> run_;
 };
 
 DecodeResult Measure(const DecodeCase& c) {

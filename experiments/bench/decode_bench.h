@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/bench/attention_inputs.h"
 #include "experiments/bench/roofline.h"
 #include "experiments/passes/progress.h"
 #include "experiments/plan/cache_plan.h"
@@ -38,11 +39,11 @@ struct DecodeShape {
 
 class DecodeInputs {
  public:
-  // Throws Error for an unknown family, sizes below 1, and heads that kv_heads does not divide.
+  // Throws Error for sizes below 1, and for heads that FamilyHeads refuses.
   DecodeInputs(const DecodeShape& shape, uint64_t seed);
 
   const DecodeHeads& table() const { return table_; }
-  const std::vector<OutputHead>& heads() const { return heads_; }
+  const std::vector<OutputHead>& heads() const { return heads_.table; }
   const float* lambda() const { return &lambda_; }
   HeadsView<const float> Query(int sequence) const;
 
@@ -64,7 +65,7 @@ class DecodeInputs {
   Tokens Part(int sequence, int64_t part) const;
 
   DecodeShape shape_;
-  std::vector<OutputHead> heads_;
+  FamilyHeads heads_;
   DecodeHeads table_;
   float lambda_ = 0.5f;
   std::vector<float> pool_;

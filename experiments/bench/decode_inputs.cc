@@ -13,30 +13,10 @@ namespace {
 constexpr int64_t kPoolStarts = int64_t{1} << 20;
 constexpr int64_t kAppended = 1024;  // tokens at once
 
-DecodeShape Checked(DecodeShape s) {
-  if (s.family != "standard" && s.family != "v1" && s.family != "v2")
-    Fail("bench decode, family: got '{}', expected standard, v1 or v2", s.family);
+const DecodeShape& Checked(const DecodeShape& s) {
   if (s.n < 1 || s.d < 1 || s.heads < 1 || s.batch < 1)
     Fail("bench decode: got n {}, d {}, heads {}, batch {}; expected at least 1 of each", s.n, s.d, s.heads, s.batch);
-  if (s.kv_heads == 0) s.kv_heads = s.heads;
-  if (s.kv_heads < 1 || s.heads % s.kv_heads != 0)
-    Fail("bench decode: got {} key/value heads, expected a divisor of {} heads", s.kv_heads, s.heads);
   return s;
-}
-
-std::vector<OutputHead> HeadsOfShape(const DecodeShape& s) {
-  if (s.family == "standard") return StandardHeads(s.heads, s.kv_heads);
-  return s.family == "v1" ? V1Heads(s.heads, s.kv_heads) : V2Heads(s.heads, s.kv_heads);
-}
-
-DecodeHeads PlanOf(const DecodeShape& s, const std::vector<OutputHead>& heads) {
-  const bool v1 = s.family == "v1";
-  const CacheShape shape{.k_heads = v1 ? 2 * s.kv_heads : s.kv_heads,
-                         .k_width = s.d,
-                         .v_heads = s.kv_heads,
-                         .v_width = v1 ? 2 * s.d : s.d};
-  const int q_heads = s.family == "standard" ? s.heads : 2 * s.heads;
-  return {heads, q_heads, shape, 1.0f / std::sqrt(static_cast<float>(s.d))};
 }
 
 // A head's rows of a part, one after the other.
@@ -47,7 +27,11 @@ void CopyHead(const HeadsView<const float>& x, int head, float* out) {
 }  // namespace
 
 DecodeInputs::DecodeInputs(const DecodeShape& shape, uint64_t seed)
-    : shape_(Checked(shape)), heads_(HeadsOfShape(shape_)), table_(PlanOf(shape_, heads_)) {
+    : shape_(Checked(shape)),
+      heads_("bench decode", shape.family, shape.heads, shape.kv_heads, shape.d),
+      table_(heads_.table, heads_.q,
+             {.k_heads = heads_.k, .k_width = shape.d, .v_heads = heads_.v, .v_width = heads_.v_width},
+             1.0f / std::sqrt(static_cast<float>(shape.d))) {
   const CacheShape& c = table_.shape();
   const int64_t longest = std::max(
       {kAppended * c.k_heads * c.k_width, kAppended * c.v_heads * c.v_width, int64_t{table_.q_heads()} * c.k_width});
@@ -94,7 +78,7 @@ DecodeInputs::Dense DecodeInputs::AllTokens(int sequence) const {
 }
 
 std::vector<double> DecodeInputs::Exact(int sequence, int head) const {
-  const OutputHead& h = heads_[head];
+  const OutputHead& h = heads_.table[head];
   const int64_t n = shape_.n;
   const int d = shape_.d, width = table_.shape().v_width;
   std::vector<float> k(static_cast<size_t>(2 * n * d)), v(static_cast<size_t>(n * width)),
