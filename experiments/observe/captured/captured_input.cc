@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "quant/base/find_in.h"
 #include "quant/base/message.h"
 
 namespace tare {
@@ -133,8 +134,7 @@ bool NothingAfterItself(const CapturedArray& map, const ArrayValues& values) {
   for (int64_t b = 0; b < map.sequences; ++b) {
     for (int64_t h = 0; h < map.heads; ++h) {
       for (int64_t q = 0; q < map.rows; ++q) {
-        const int64_t first = b * map.sequence_stride + h * map.head_stride + q * map.row_stride;
-        values.Read(first, map.column_stride, map.columns, row.data());
+        map.ReadRow(values, b, h, q, row.data());
         const int64_t seen = std::clamp<int64_t>(q + 1 + map.columns - map.rows, 0, map.columns);
         if (std::any_of(row.begin() + seen, row.end(), [](float v) { return v != 0.0f; })) return false;
       }
@@ -144,6 +144,10 @@ bool NothingAfterItself(const CapturedArray& map, const ArrayValues& values) {
 }
 
 }  // namespace
+
+const CapturedArray* CapturedFile::Find(Site site, std::optional<int> layer) const {
+  return FindWhere(arrays, [&](const CapturedArray& a) { return a.site == site && a.layer == layer; });
+}
 
 CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout& layout) {
   CapturedFile captured{.file = std::move(file), .arrays = {}, .tokens = {}, .left_over = {}};

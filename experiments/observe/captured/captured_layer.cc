@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "experiments/model/attention/sequence_cache.h"
-#include "quant/base/find_in.h"
 #include "quant/base/message.h"
 
 namespace tare {
@@ -20,7 +19,7 @@ std::vector<float> RowsOf(const CapturedFile& file, const CapturedArray& a) {
     const TokenRange tokens = file.tokens[static_cast<size_t>(b)];
     for (int64_t i = tokens.begin * a.heads; i < tokens.end * a.heads; ++i) {
       const int64_t t = i / a.heads, h = i % a.heads;
-      values.Read(b * a.sequence_stride + h * a.head_stride + t * a.row_stride, a.column_stride, a.columns, row.data());
+      a.ReadRow(values, b, h, t, row.data());
       if (!std::ranges::all_of(row, [](float x) { return std::isfinite(x); }))
         Fail("{}: {}: got NaN or infinity in sequence {}, head {}, token {}, expected finite values",
              file.file->path().string(), a.array.name, b, h, t);
@@ -105,12 +104,8 @@ void CapturedLayer::AddLosses(const std::vector<float>& output, WindowLosses& lo
   }
 }
 
-const CapturedArray* CapturedLayer::Find(const CapturedFile& file, Site site) const {
-  return FindWhere(file.arrays, [&](const CapturedArray& a) { return a.site == site && a.layer == layer_; });
-}
-
 HeadsView<const float> CapturedLayer::Take(const CapturedFile& file, Site site) {
-  const CapturedArray* const a = Find(file, site);
+  const CapturedArray* const a = file.Find(site, layer_);
   if (a == nullptr) Fail("{}: got no {}, expected q, k and v for a plan", where_, Name(site));
   if (a->columns > kLargestWidth)
     Fail("{}: {}: got heads of {} channels, expected at most {}", where_, Name(site), a->columns, kLargestWidth);
@@ -132,7 +127,7 @@ void CapturedLayer::CheckMaps(const CapturedLayout& layout) const {
 }
 
 void CapturedLayer::SetLambda(const CapturedFile& file, const CapturedAttention& how) {
-  const CapturedArray* const captured = Find(file, Site::kLambda);
+  const CapturedArray* const captured = file.Find(Site::kLambda, layer_);
   if (!table_.front().Differential()) {
     if (how.lambda || captured != nullptr)
       Fail(
@@ -159,7 +154,7 @@ void CapturedLayer::SetLambda(const CapturedFile& file, const CapturedAttention&
 // In 16 bits a captured output is within a percent, with other heads, scales or masks it is not.
 void CapturedLayer::CheckOutput(const CapturedFile& file) const {
   constexpr double kMost = 0.05;
-  const CapturedArray* const captured = Find(file, Site::kHeadOut);
+  const CapturedArray* const captured = file.Find(Site::kHeadOut, layer_);
   if (captured == nullptr) return;
   const std::vector<float> rows = RowsOf(file, *captured);
   WindowLosses losses;
@@ -179,15 +174,14 @@ double MeanOf(const WindowLosses& losses, const std::string& where) {
 
 void ForCapturedLayers(const CapturedInput& input, const Progress& progress,
                        const std::function<void(CapturedLayer& attention, const std::vector<int>& layers)>& use) {
+  int64_t done = 0;  // of all files, which have the same layers
   for (size_t unit = 0; unit < input.paths.size(); ++unit) {
     const CapturedFile file = OpenCaptured(ArrayFile::Open(input.paths[unit]), input.layout);
     const std::vector<int> layers = LayersOf(file);
     for (const int layer : layers) {
       CapturedLayer attention(file, input.layout, layer, input.first_sequence[unit]);
       use(attention, layers);
-      Report(progress,
-             static_cast<int64_t>(unit) * std::ssize(layers) + (std::ranges::find(layers, layer) - layers.begin()) + 1,
-             std::ssize(input.paths) * std::ssize(layers), "layers");
+      Report(progress, ++done, std::ssize(input.paths) * std::ssize(layers), "layers");
     }
   }
 }

@@ -17,27 +17,11 @@ namespace {
 constexpr int64_t kBlockRows = 64;
 constexpr int64_t kTaskRows = 4 * kBlockRows;  // one sequence, too, is work for several threads
 
-constexpr size_t kCopied = size_t{1} << 20;  // bytes: a task of some 0.1 ms
-
-// Memory, too, is read and written faster by several threads.
-void CopyInParallel(std::span<const std::byte> from, std::byte* to) {
-  ParallelFor((from.size() + kCopied - 1) / kCopied, [&](size_t block, int) {
-    const size_t begin = block * kCopied;
-    std::memcpy(to + begin, from.data() + begin, std::min(kCopied, from.size() - begin));
-  });
-}
-
 // One array at hand. A head of one sequence is a matrix [rows][columns].
 struct OpenArray {
   OpenArray(const CapturedFile& file, const CapturedArray& captured_array, const SiteLayout& site_layout)
       : array(captured_array), layout(site_layout), values(file.file->Values(captured_array.array)) {
     if (IsAttentionMap(array.site)) mask.emplace(file, array, values, layout.mask);
-  }
-
-  void ReadRow(int64_t sequence, int64_t head, int64_t row, float* out) const {
-    const CapturedArray& a = array;
-    values.Read(sequence * a.sequence_stride + head * a.head_stride + row * a.row_stride, a.column_stride, a.columns,
-                out);
   }
 
   const CapturedArray& array;
@@ -104,7 +88,7 @@ class MatrixShow {
     for (int64_t row = first; row < end; ++row) {
       const auto r = static_cast<size_t>(row - first);
       float* const values = &rows_[r * static_cast<size_t>(columns)];
-      open_.ReadRow(sequence_, head_, tokens_.begin + row, values);
+      open_.array.ReadRow(open_.values, sequence_, head_, tokens_.begin + row, values);
       if (!open_.mask) continue;
       const TokenRange seen =
           open_.mask->Visible(sequence_, tokens_.begin + row, {values, static_cast<size_t>(columns)}, tokens_);
@@ -155,18 +139,14 @@ void Show(SiteVisitors visitors, const CapturedFile& file, size_t first_sequence
 void ShowFile(const CapturedFile& file, const CapturedInput& input, size_t unit, FullObserver& observer) {
   for (const CapturedArray& a : file.arrays) {
     if (IsWeight(a.site) && unit > 0) continue;
-    const auto of_layer = [&](Site site) {
-      return std::ranges::find_if(
-          file.arrays, [&](const CapturedArray& other) { return other.site == site && other.layer == a.layer; });
-    };
     const bool has_maps =
-        of_layer(Site::kProbs) != file.arrays.end() && input.layout.Of(Site::kProbs).maps != MapsOfHeads::kNone;
+        file.Find(Site::kProbs, a.layer) != nullptr && input.layout.Of(Site::kProbs).maps != MapsOfHeads::kNone;
     if (a.site == Site::kDifference && has_maps) continue;  // shown with its maps
     if (!observer.Wants(a.site, a.layer)) continue;
     const OpenArray open(file, a, input.layout.Of(a.site));
     std::optional<OpenArray> difference;
-    const auto found = of_layer(Site::kDifference);
-    if (a.site == Site::kProbs && has_maps && found != file.arrays.end()) {
+    const CapturedArray* const found = file.Find(Site::kDifference, a.layer);
+    if (a.site == Site::kProbs && has_maps && found != nullptr) {
       if (2 * found->heads != a.heads)
         Fail("{}: {}: got {} heads, expected {}, half of those of {}", file.file->path().string(), found->array.name,
              found->heads, a.heads / 2, a.array.name);
@@ -242,7 +222,10 @@ void CapturedStream::Add(ArrayInfo array, std::span<const std::byte> values) {
   held.array = std::move(array);
   held.in_batch = true;
   held.values.Reserve(values.size());
-  CopyInParallel(values, held.values.data());
+  // Memory, too, is read and written faster by several threads: 1 MiB is a task of some 0.1 ms.
+  ParallelForBlocks(std::ssize(values), 1 << 20, [&](int64_t begin, int64_t count) {
+    std::memcpy(held.values.data() + begin, values.data() + begin, static_cast<size_t>(count));
+  });
 }
 
 void CapturedStream::EndBatch() {

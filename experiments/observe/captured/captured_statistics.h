@@ -66,6 +66,10 @@ struct CapturedArray {
   std::optional<int> layer;
   int64_t sequences = 1, heads = 0, rows = 0, columns = 0;  // heads 0: a site without heads
   int64_t sequence_stride = 0, head_stride = 0, row_stride = 0, column_stride = 0;
+
+  void ReadRow(const ArrayValues& values, int64_t sequence, int64_t head, int64_t row, float* out) const {
+    values.Read(sequence * sequence_stride + head * head_stride + row * row_stride, column_stride, columns, out);
+  }
 };
 
 bool IsAttentionMap(Site site);  // attn_logits, probs, difference: their columns are keys
@@ -106,6 +110,8 @@ struct CapturedFile {
   std::vector<CapturedArray> arrays;   // of sites, sorted by layer and site
   std::vector<TokenRange> tokens;      // of each sequence, without padding
   std::vector<std::string> left_over;  // arrays that match no site
+
+  const CapturedArray* Find(Site site, std::optional<int> layer) const;  // null if there is none
 };
 
 // Throws Error if arrays differ in sequences or tokens, two have one site and layer, or none matches a site.
@@ -140,7 +146,6 @@ class CapturedIntake {
   Sha256 sha_;
 };
 
-// Throws Error if a file has other sites, layers, heads or channels than the first.
 CapturedInput LoadCaptured(const std::vector<std::filesystem::path>& paths, const CapturedLayout& layout);
 
 // The keys that a captured map's query sees ("mask" above). They must be contiguous: a mask with holes is an error.
@@ -215,7 +220,6 @@ class CapturedLayer {
   void AddLosses(const std::vector<float>& output, WindowLosses& losses) const;
 
  private:
-  const CapturedArray* Find(const CapturedFile& file, Site site) const;
   HeadsView<const float> Take(const CapturedFile& file, Site site);
   void CheckMaps(const CapturedLayout& layout) const;
   void SetLambda(const CapturedFile& file, const CapturedAttention& how);
