@@ -90,20 +90,14 @@ std::vector<RowWindow> WindowsOf(const TokenInput& input, int64_t tokens, const 
   return windows;
 }
 
-// The middle of each of `count` equal parts of the windows.
-std::vector<RowWindow> Spread(const std::vector<RowWindow>& all, size_t count) {
-  std::vector<RowWindow> some;
-  for (size_t i = 0; i < count; ++i) some.push_back(all[(2 * i + 1) * all.size() / (2 * count)]);
-  return some;
-}
-
 // How many windows --tokens and --limit leave of `all`, if each scores `scored` tokens.
 size_t CountOf(const WindowOptions& options, size_t scored, size_t all) {
   if (options.tokens != 0) all = std::min(all, std::max<size_t>(1, static_cast<size_t>(options.tokens) / scored));
   return options.limit == 0 ? all : std::min(all, static_cast<size_t>(options.limit));
 }
 
-// The windows within --tokens and --limit; where --tokens is less than a whole window scores, one window that long.
+// The windows within --tokens and --limit: the first, or the middle of each of equal parts; where --tokens is less than
+// a whole window scores, one window that long.
 std::vector<RowWindow> TakenWindows(const TokenInput& input, const WindowOptions& options, size_t scored,
                                     const CutRow& cut) {
   if (options.from == TakeFrom::kStart) {
@@ -112,9 +106,10 @@ std::vector<RowWindow> TakenWindows(const TokenInput& input, const WindowOptions
     return first;
   }
   const std::vector<RowWindow> all = WindowsOf(input, 0, cut);
-  std::vector<RowWindow> taken = Spread(all, CountOf(options, scored, all.size()));
-  const auto tokens = static_cast<size_t>(options.tokens);
-  for (auto& [row, w] : taken) {
+  const size_t count = CountOf(options, scored, all.size()), tokens = static_cast<size_t>(options.tokens);
+  std::vector<RowWindow> taken;
+  for (size_t i = 0; i < count; ++i) {
+    auto& [row, w] = taken.emplace_back(all[(2 * i + 1) * all.size() / (2 * count)]);
     if (tokens != 0 && tokens < scored) w = {w.begin, std::min(w.end, w.begin + tokens), w.begin};
   }
   return taken;

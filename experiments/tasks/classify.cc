@@ -87,10 +87,9 @@ Integers ReadIntegers(const std::filesystem::path& path, const std::string& name
   if (found->shape.size() != dimensions || !IsInteger(found->dtype) || std::ranges::contains(found->shape, 0))
     Fail("{}: got {} of {} dimensions, expected integers of {}", where, Name(found->dtype), found->shape.size(),
          dimensions);
-  int64_t count = 1;
-  for (const int64_t n : found->shape) count *= n;
   Integers integers{found->shape, {}};
   const ArrayValues values = file->Values(*found);
+  const int64_t count = *ElementCount(found->shape);
   for (int64_t i = 0; i < count; ++i) integers.values.push_back(values.Integer(i));
   return integers;
 }

@@ -288,12 +288,7 @@ NewModule ModuleOf(const std::string& name, const QuantizedMatrix& m, const Comp
     std::memcpy(module.Add("weight_global_scale", DType::kF32, {1}), &divisor, sizeof divisor);
   }
   AddScales(module, m, scheme);
-  if (m.zeros == nullptr) return module;
-  if (layout == kPackedIntegers) {
-    AddPackedZeros(module, m);
-  } else {
-    AddByteZeros(module, m);
-  }
+  if (m.zeros != nullptr) layout == kPackedIntegers ? AddPackedZeros(module, m) : AddByteZeros(module, m);
   return module;
 }
 

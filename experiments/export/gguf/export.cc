@@ -74,7 +74,8 @@ class GgufJob {
 
   GgufSummary Write(const std::filesystem::path& out, const Progress& progress) {
     AddKeys();
-    AddTensors();
+    AddRotaryDivisors();
+    for (const GgufTensor& tensor : GgufTensors(config_, architecture_, where_)) AddTensor(tensor);
     gguf::WriteGguf(out, metadata_, tensors_, [&](int64_t done, int64_t total) {
       Report(progress, done, total, "bytes");
       ThrowIfStopped();
@@ -129,11 +130,6 @@ class GgufJob {
     }
     summary_.has_tokenizer = gguf::AddVocabulary(file, use, metadata_);
     if (!summary_.has_tokenizer) metadata_.Text("tokenizer.ggml.model", "no_vocab");
-  }
-
-  void AddTensors() {
-    AddRotaryDivisors();
-    for (const GgufTensor& tensor : GgufTensors(config_, architecture_, where_)) AddTensor(tensor);
   }
 
   Source SourceOf(const GgufPiece& piece) const {
