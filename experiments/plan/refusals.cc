@@ -19,6 +19,12 @@ using Trait = Refusal::Trait;
 
 template <auto option>
 constexpr Trait Has = [](const Rule& rule, const ModelSites&) { return static_cast<bool>(rule.options.*option); };
+template <auto... options>
+constexpr Trait HasOtherThan = [](const Rule& rule, const ModelSites&) {
+  RuleOptions others = rule.options;
+  ((others.*options = {}), ...);
+  return others != RuleOptions{};
+};
 template <Kind... kinds>
 constexpr Trait Per = [](const Rule& rule, const ModelSites&) { return ((rule.granularity.kind == kinds) || ...); };
 template <Site... sites>
@@ -39,7 +45,6 @@ constexpr Trait kSmooth = Has<&RuleOptions::smooth>, kSketch = Has<&RuleOptions:
 
 bool RoundsSoftmax(const Rule& rule, const ModelSites&) { return rule.options.softmax.Any(); }
 bool RoundsSums(const Rule& rule, const ModelSites&) { return rule.options.softmax.sum.has_value(); }
-bool HasOption(const Rule& rule, const ModelSites&) { return rule.options != RuleOptions{}; }
 bool Clips(const Rule& rule, const ModelSites&) { return rule.options.percentile || rule.options.mse; }
 bool ClipsOrIsStatic(const Rule& rule, const ModelSites&) { return rule.options.HasClip(); }
 bool IsStaticOrHasPercentileOrTop(const Rule& rule, const ModelSites&) {
@@ -52,21 +57,12 @@ RuleOptions Changes(const RuleOptions& o) {
 }
 bool ChangesValues(const Rule& rule, const ModelSites&) { return Changes(rule.options) != RuleOptions{}; }
 
-// The kernels carry out +smooth and +hadamard of q, k and v around the products.
-bool HasOptionOfScales(const Rule& rule, const ModelSites&) {
-  return rule.options != RuleOptions{.smooth = rule.options.smooth, .hadamard = rule.options.hadamard};
-}
-
-bool HasOptionOfOtherMaps(const Rule& rule, const ModelSites&) {
-  return rule.options != RuleOptions{.top = rule.options.top, .unnormalized = rule.options.unnormalized};
-}
-
 // One dynamic scale per token, or one static scale, fits the kernels; so do blocks of integers times a step.
-bool IsNoInputOfKernels(const Rule& rule, const ModelSites&) {
+bool IsNoInputOfKernels(const Rule& rule, const ModelSites& model) {
   if (!AsStepCodes(rule.format)) return true;
   if (rule.options.static_scale) return rule.granularity.kind != Kind::kTensor;
   return (rule.granularity.kind != Kind::kToken && Info(rule.format).block == 0) ||
-         rule.options != RuleOptions{.hadamard = rule.options.hadamard};
+         HasOtherThan<&RuleOptions::hadamard>(rule, model);
 }
 
 // Scales.
@@ -103,7 +99,7 @@ bool HasNoTop(const Rule& rule, const ModelSites&) {
 
 // Sites and models.
 constexpr Trait kOfQk = Of<Site::kQ, Site::kK>, kOfQkv = Of<Site::kQ, Site::kK, Site::kV>,
-                kOfMaps = Of<Site::kProbs, Site::kDifference>, kOfCaches = Of<Site::kCacheK, Site::kCacheV>;
+                kOfCaches = Of<Site::kCacheK, Site::kCacheV>;
 
 bool IsOfValues(const Rule& rule, const ModelSites&) { return !IsWeight(rule.sites.front()); }
 bool IsOfAttention(const Rule& rule, const ModelSites&) {
@@ -216,13 +212,15 @@ constexpr Refusal kRefusals[] = {
     Row(Use::kInput, {IsNoInputOfKernels}, "{scale}{options}", "a dynamic scale per token, or a static one per tensor",
         "linear_in=int8/token, or simulating it"),
     Row(Use::kAttention, {kOfQk, Not<kByTokens>}, "{scale}", "one per token or tokens<N>", kSimulate),
-    Row(Use::kAttention, {kOfQkv, HasOptionOfScales}, "{options}", "no option but +smooth and +hadamard", kSimulate),
+    Row(Use::kAttention, {kOfQkv, HasOtherThan<&RuleOptions::smooth, &RuleOptions::hadamard>}, "{options}",
+        "no option but +smooth and +hadamard", kSimulate),
     Row(Use::kAttention, {kOfQkv, HasOtherCodes}, "{format}", "int8, int6 or int4", kSimulate),
     Row(Use::kAttention, {Of<Site::kDifference>, Not<Per<Kind::kBlock>>}, "{scale}", "one per block<N>", kSimulate),
     Row(Use::kAttention, {Of<Site::kAttnLogits>, Not<Per<Kind::kRow>>}, "{scale}", "one per row", kSimulate),
-    Row(Use::kAttention, {Of<Site::kProbs>, HasOptionOfOtherMaps}, "{options}", "no option but +top and +unnormalized",
+    Row(Use::kAttention, {Of<Site::kProbs>, HasOtherThan<&RuleOptions::top, &RuleOptions::unnormalized>}, "{options}",
+        "no option but +top and +unnormalized", kSimulate),
+    Row(Use::kAttention, {Of<Site::kDifference, Site::kAttnLogits>, HasOtherThan<>}, "{options}", "no options",
         kSimulate),
-    Row(Use::kAttention, {Of<Site::kDifference, Site::kAttnLogits>, HasOption}, "{options}", "no options", kSimulate),
     Row(Use::kAttention, {Per<Kind::kBlock, Kind::kBlockChannel>, HasOtherBlocks}, "blocks of {n} keys",
         "64 to 1024, in steps of 64", "{block64}"),
     Row(Use::kInParts, {kSmooth}, "+smooth", "none over a cache, as a prompt comes in parts", "it without +smooth"),
