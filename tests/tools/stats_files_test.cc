@@ -293,7 +293,7 @@ TEST_F(StatsFilesTest, BadInputIsRefusedByName) {
   Done(Collect("s.h5", {"--sites", "q"}));
   Refused({"stats", "show", folder_ / "s.h5", "--site", "v"}, {"--site v: got no statistics of it, expected one of q"});
   Refused({"stats", "show", folder_ / "s.h5", "--site", "logits"},
-          {"--site: got 'logits', expected a site; the nearest is attn_logits, one of q_proj.w o_proj.w q_proj.in "
+          {"--site: got 'logits', expected a site; the nearest is attn_logits, one of o_proj.w "
            "o_proj.in q_norm q attn_logits probs difference head_out attn_gate attn_out\n"});
   Refused({"stats", "show", folder_ / "s.h5", "--site", "zzzzzz"},
           {"--site: got 'zzzzzz', expected a site; tare help plan lists them\n"});
