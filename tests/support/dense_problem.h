@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random layers for tests of projectors, by rows or columns, and their outputs against double sums: a sum of `in`
-// products of f32 is off by at most (in + 1) half units of the sum of their magnitudes; with bf16 factors, by
-// 2 x 2^-9 more.
+// Linear layers for tests of projectors, with random weights by rows or columns, and their outputs against double sums:
+// a sum of `in` products of f32 is off by at most (in + 1) half units of the sum of their magnitudes; with bf16 factors,
+// by 2 x 2^-9 more.
 #pragma once
 
 #include <gtest/gtest.h>
