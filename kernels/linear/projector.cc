@@ -41,12 +41,13 @@ constexpr std::array kDataTypes = {dnnl::memory::data_type::f32, dnnl::memory::d
 
 // y_stride: the matrix's outputs.
 dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int64_t in, int64_t y_stride,
-                                      WeightType type, bool has_bias) {
+                                      WeightType type, WeightOrder order, bool has_bias) {
   using dnnl::memory;
   const OneThread one_thread;  // whatever the caller's team: their blocking must not depend on it
   const auto x_type = math == Math::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
   const memory::desc x({rows, in}, x_type, memory::dims{in, 1});
-  const memory::desc w({in, out}, kDataTypes[static_cast<size_t>(type)], memory::dims{1, in});
+  const memory::dims strides = order == WeightOrder::kRows ? memory::dims{1, in} : memory::dims{y_stride, 1};
+  const memory::desc w({in, out}, kDataTypes[static_cast<size_t>(type)], strides);
   const memory::desc y({rows, out}, memory::data_type::f32, memory::dims{y_stride, 1});
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -56,15 +57,16 @@ dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int6
 }
 
 // With AVX2 oneDNN 3.7 multiplies f32 by rows of bf16 wrongly, without a word, unless their length is a multiple of 8.
-bool IsWrong(const dnnl::matmul::primitive_desc& product, WeightType type, int64_t in) {
-  return type == WeightType::kBf16 && in % 8 != 0 && std::string_view(product.impl_info_str()) == "brg_matmul:avx2";
+bool IsWrong(const dnnl::matmul::primitive_desc& product, WeightType type, WeightOrder order, int64_t in) {
+  return type == WeightType::kBf16 && order == WeightOrder::kRows && in % 8 != 0 &&
+         std::string_view(product.impl_info_str()) == "brg_matmul:avx2";
 }
 
 // Whether a product of this shape has an implementation other than oneDNN's reference, and a right one.
-bool HasFastProduct(Math math, WeightType type, int64_t out, int64_t in) {
+bool HasFastProduct(Math math, WeightType type, int64_t out, int64_t in, WeightOrder order) {
   try {
-    const dnnl::matmul::primitive_desc product = Describe(math, 64, out, in, out, type, false);
-    return !std::string_view(product.impl_info_str()).starts_with("ref") && !IsWrong(product, type, in);
+    const dnnl::matmul::primitive_desc product = Describe(math, 64, out, in, out, type, order, false);
+    return !std::string_view(product.impl_info_str()).starts_with("ref") && !IsWrong(product, type, order, in);
   } catch (const dnnl::error&) {
     return false;
   }
@@ -146,7 +148,7 @@ struct Projector::Product {
 };
 
 bool HasProducts(Math math) {
-  return math == Math::kF32 || HasFastProduct(math, WeightType::kBf16, kPanelOut, kPanelOut);
+  return math == Math::kF32 || HasFastProduct(math, WeightType::kBf16, kPanelOut, kPanelOut, WeightOrder::kRows);
 }
 
 Projector::Projector(Math math) : math_(math) {
@@ -155,10 +157,10 @@ Projector::Projector(Math math) : math_(math) {
 }
 Projector::~Projector() = default;
 
-bool Projector::IsNative(WeightType type, int64_t out, int64_t in) const {
+bool Projector::IsNative(WeightType type, int64_t out, int64_t in, WeightOrder order) const {
   const int64_t outputs = kPanelOut + out % kPanelOut, inputs = kPanelOut + in % kPanelOut;
-  const std::array<int64_t, 3> key{static_cast<int64_t>(type), outputs, inputs};
-  if (!native_.contains(key)) native_[key] = HasFastProduct(math_, type, outputs, inputs);
+  const std::array<int64_t, 4> key{static_cast<int64_t>(type), outputs, inputs, static_cast<int64_t>(order)};
+  if (!native_.contains(key)) native_[key] = HasFastProduct(math_, type, outputs, inputs, order);
   return native_.at(key);
 }
 
@@ -171,12 +173,13 @@ std::vector<std::string> Projector::Implementations() const {
 const Projector::Product& Projector::ProductFor(int64_t rows, int64_t out, const Projection& projection) {
   const DenseMatrix& w = projection.weight;
   const bool has_bias = projection.bias != nullptr;
-  auto& product = products_[{rows, out, w.in, w.out, static_cast<int64_t>(w.type), has_bias}];
+  auto& product =
+      products_[{rows, out, w.in, w.out, static_cast<int64_t>(w.type), static_cast<int64_t>(w.order), has_bias}];
   if (product) return *product;
   RequireRoom();
   try {
-    auto described = Describe(math_, rows, out, w.in, w.out, w.type, has_bias);
-    if (IsWrong(described, w.type, w.in))
+    auto described = Describe(math_, rows, out, w.in, w.out, w.type, w.order, has_bias);
+    if (IsWrong(described, w.type, w.order, w.in))
       Fail("projector: got {} inputs of bf16 weights, expected a multiple of 8 on this processor; try f32", w.in);
     product = std::make_unique<Product>(std::move(described));
   } catch (const dnnl::error& error) {
@@ -217,8 +220,7 @@ void Projector::Project(const float* x, int64_t rows, std::span<const Projection
   const char* source = reinterpret_cast<const char*>(x);
   const int64_t source_row = in * (math_ == Math::kBf16 ? 2 : 4);
   if (math_ == Math::kBf16) {
-    x_bf16_.Reserve(static_cast<size_t>(rows * in + 1));  // and a 0, where columns are taken in pairs
-    x_bf16_[static_cast<size_t>(rows * in)] = 0;
+    x_bf16_.Reserve(static_cast<size_t>(rows * in));
     ParallelFor(static_cast<size_t>(rows), [&](size_t r, int) { ToBf16(x + r * in, in, x_bf16_.data() + r * in); });
     source = reinterpret_cast<const char*>(x_bf16_.data());
   }
@@ -226,10 +228,6 @@ void Projector::Project(const float* x, int64_t rows, std::span<const Projection
   chunks_.clear();
   const int64_t chunk_rows = ChunkRows(math_);
   for (const Projection& p : projections) {
-    if (p.weight.order == WeightOrder::kColumns) {
-      ColumnProduct(p, math_, source, rows);
-      continue;
-    }
     const int64_t panels = CeilDiv(p.weight.out, kPanelOut);
     const int64_t parts = CeilDiv(p.weight.out, kChunkOut);
     for (int64_t part = 0; part < parts; ++part) {
@@ -242,7 +240,8 @@ void Projector::Project(const float* x, int64_t rows, std::span<const Projection
   }
   ParallelFor(chunks_.size(), [&](size_t i, int) {
     const auto& [product, p, row, out] = chunks_[i];
-    const char* weight = static_cast<const char*>(p->weight.data) + out * in * ElementBytes(p->weight.type);
+    const int64_t values_before = p->weight.order == WeightOrder::kRows ? out * in : out;
+    const char* weight = static_cast<const char*>(p->weight.data) + values_before * ElementBytes(p->weight.type);
     product->Run(source + row * source_row, weight, p->bias == nullptr ? nullptr : p->bias + out,
                  p->y + row * p->weight.out + out);
   });

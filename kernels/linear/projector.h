@@ -3,7 +3,7 @@
 //
 //   x [rows, in] f32 row-major, W [out, in] row-major f32, bf16 or f16, bias [out] f32 or null, y [rows, out] f32
 //
-// Several rows take W^T [in, out], too (ColumnProduct).
+// Several rows take W^T [in, out], too.
 //
 // The work is cut into chunks of fixed size, each one single-threaded matmul, so results do not depend on the number of
 // threads (oneDNN's own parallel matmul may split K). Row-major W is 2 to 3 % slower than oneDNN's blocked layout
@@ -67,10 +67,9 @@ class Projector {
   void Project(const float* x, int64_t rows, std::span<const Projection> projections);
 
   // Whether this machine multiplies f32 (or bf16, under kBf16) by so many rows of this type of weight without oneDNN's
-  // slow reference path; columns never take it. With AVX2 alone, oneDNN 3.7 has no fast product of f32 by bf16 or f16
-  // where the number of rows is no multiple of 8, and a wrong one of f32 by bf16 where their length is none: Project
-  // throws Error.
-  bool IsNative(WeightType type, int64_t out, int64_t in) const;
+  // slow reference path. With AVX2 alone, oneDNN 3.7 has no fast product of f32 by bf16 or f16 where the number of rows
+  // is no multiple of 8, and a wrong one of f32 by bf16 where their length is none: Project throws Error.
+  bool IsNative(WeightType type, int64_t out, int64_t in, WeightOrder order = WeightOrder::kRows) const;
   // The oneDNN implementations of the products made so far; "ref..." is its slow reference path.
   std::vector<std::string> Implementations() const;
   Math math() const { return math_; }
@@ -89,8 +88,8 @@ class Projector {
   const Math math_;
   AlignedBuffer<uint16_t> x_bf16_;
   std::vector<Chunk> chunks_;
-  std::map<std::array<int64_t, 6>, std::unique_ptr<Product>> products_;  // by shape and types
-  mutable std::map<std::array<int64_t, 3>, bool> native_;                // answers of IsNative
+  std::map<std::array<int64_t, 7>, std::unique_ptr<Product>> products_;  // by shape and types
+  mutable std::map<std::array<int64_t, 4>, bool> native_;                // answers of IsNative
 };
 
 // One row through a floating-point matrix, the main cost of generating token by token with unquantized weights:
@@ -102,10 +101,6 @@ class Projector {
 //
 // x [in], bias [out] or null, y [out]. Throws Error for null pointers and sizes below 0.
 void RowProduct(const DenseMatrix& weight, Math math, const float* x, const float* bias, float* y);
-
-// Several rows through a matrix by columns, for Projector: x as f32, or as bf16 with one more finite value behind its
-// last. One thread sums each output in a fixed order here, too.
-void ColumnProduct(const Projection& projection, Math math, const void* x, int64_t rows);
 
 // Throws Error, starting with where, for a weight or y [out] that is not there, and sizes below 0 or beyond memory.
 void CheckWeight(const char* where, const DenseMatrix& weight, const float* y);

@@ -3,7 +3,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear/stages.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
-#include "kernels/linear/column_product-inl.h"
 #include "kernels/linear/one_token-inl.h"
 #include "kernels/linear/packed_matrix-inl.h"
 #include "kernels/linear/product_stage-inl.h"

@@ -115,7 +115,9 @@ std::optional<DenseMatrix> StoredColumns(const WeightMatrix& matrix, const Proje
                            .in = matrix.in,
                            .order = WeightOrder::kColumns};
   const bool aligned = reinterpret_cast<uintptr_t>(stored.data) % ElementBytes(stored.type) == 0;
-  return aligned && WeightMatrix(stored).IsReady(projector.math()) ? std::optional(stored) : std::nullopt;
+  const bool taken = WeightMatrix(stored).IsReady(projector.math()) &&
+                     projector.IsNative(stored.type, stored.out, stored.in, stored.order);
+  return aligned && taken ? std::optional(stored) : std::nullopt;
 }
 
 QuantizedMatrixBuffer MatrixFor(const Rule& rule, int64_t out, int64_t in, const ReadRow& read) {

@@ -21,7 +21,7 @@
 namespace tare::weight_matrix_test {
 namespace {
 
-// As gpt-oss stores its experts: in place where products take it so.
+// As gpt-oss stores its experts: in place where products take it so, which f32 does everywhere.
 TEST(WeightMatrixTest, ColumnsAreTakenAsTheyAreStored) {
   constexpr int64_t kIn = 48, kOut = 40;
   std::vector<std::byte> bytes(2 * kIn * kOut * sizeof(float) + 1);
@@ -39,11 +39,11 @@ TEST(WeightMatrixTest, ColumnsAreTakenAsTheyAreStored) {
   const Projector f32(Math::kF32);
   EXPECT_TRUE(columns(DType::kF32, f32));
   EXPECT_FALSE(columns(DType::kF32, f32, 1));
-  EXPECT_TRUE(columns(DType::kBF16, f32));
+  EXPECT_EQ(columns(DType::kBF16, f32), f32.IsNative(WeightType::kBf16, kOut, kIn, WeightOrder::kColumns));
   EXPECT_FALSE(StoredColumns(DenseMatrix{.data = bytes.data(), .out = kOut, .in = kIn}, f32));
   if (!HasProducts(Math::kBf16)) return;
   const Projector bf16(Math::kBf16);
-  EXPECT_TRUE(columns(DType::kBF16, bf16));
+  EXPECT_EQ(columns(DType::kBF16, bf16), bf16.IsNative(WeightType::kBf16, kOut, kIn, WeightOrder::kColumns));
   EXPECT_FALSE(columns(DType::kF16, bf16));
 }
 
