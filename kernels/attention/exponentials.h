@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two exponentials of the quantized kernels, with the same bits on every instruction set.
 //
-// FixedExp2, of every key, in 16-bit integers, 32 lanes a vector:
+// FixedExp2Of, of every key, in 16-bit integers, 32 lanes a vector:
 //
 //   FixedExp2(u) = 2^(-u / 2048) in units of 2^-15, u in 0 .. 32767 (16 octaves; the last gives 0 or 1)
 //
@@ -30,13 +30,6 @@ inline constexpr int kExpLargest = 32767;  // of u, and of the result
 inline constexpr uint16_t kExpC1 = 22663;
 inline constexpr uint16_t kExpC2 = 7599;
 inline constexpr uint16_t kExpC3 = 1323;
-
-inline int FixedExp2(int u) {
-  const auto high = [](uint32_t a, uint32_t b) { return a * b >> 16; };
-  const uint32_t f = static_cast<uint32_t>(u) << 5 & 0xffff;
-  const uint32_t p = kExpLargest - high(f, kExpC1 - high(f, kExpC2 - high(f, kExpC3)));
-  return static_cast<int>(p >> (u >> 11));
-}
 
 inline constexpr float kLog2E = 1.44269504f;  // octaves per nat
 

@@ -11,6 +11,7 @@
 
 #include "kernels/attention/row_block.h"
 #include "quant/format/round.h"
+#include "tests/support/fixed_exp2.h"
 #include "tests/support/logit_sums.h"
 #include "tests/support/wrong.h"
 

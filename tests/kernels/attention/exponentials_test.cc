@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "kernels/attention/exponentials-inl.h"
+#include "tests/support/fixed_exp2.h"
 
 namespace tare::exponentials_test {
 namespace {

@@ -9,6 +9,7 @@
 #include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"
 #include "tests/kernels/bench/kernel_table.h"
+#include "tests/support/fixed_exp2.h"
 #include "tests/support/random_quantized.h"
 #include "tests/support/random_scan.h"
 #include "tests/support/wrong.h"

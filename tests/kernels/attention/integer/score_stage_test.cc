@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/each_target.h"
+#include "tests/support/fixed_exp2.h"
 #include "tests/support/score_runs.h"
 
 namespace tare::score_stage_test {
