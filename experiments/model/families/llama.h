@@ -18,7 +18,7 @@ inline constexpr TensorNames kLlamaNames{.embedding = "model.embed_tokens.weight
 inline constexpr std::string_view kInputNorm = "input_layernorm.weight";
 inline constexpr std::string_view kPostAttentionNorm = "post_attention_layernorm.weight";
 inline std::vector<int64_t> HiddenShape(const ModelConfig& c) { return {c.hidden}; }
-// Of a norm with a bias.
+// A norm with a bias.
 constexpr auto LayerNormVectors(std::string_view weight, std::string_view bias) {
   return std::to_array<VectorPlace>({{weight, HiddenShape, 1, 0}, {bias, HiddenShape, 0, 0.1f}});
 }
