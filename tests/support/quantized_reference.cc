@@ -10,6 +10,7 @@
 #include "kernels/attention/row_block.h"
 #include "quant/base/message.h"
 #include "quant/format/round.h"
+#include "tests/support/fixed_exp2.h"
 
 namespace tare {
 namespace quantized_reference {
