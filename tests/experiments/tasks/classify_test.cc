@@ -106,7 +106,7 @@ TEST_F(ClassifyTest, FoldersThatDoNotFitAreRefused) {
   }
   refused(folder_ / "many", "many: got 12 classes, expected at most the model's 11");
   std::filesystem::remove_all(folder_ / "many/n11");
-  refused(folder_ / "many", "many/n0/x.png: got another format");
+  refused(folder_ / "many", "x.png: got another format");
   EXPECT_THAT(Call([&] { ParseTasks("choice=" + folder_.path().string()); }),
               ThrowsMessage<Error>(HasSubstr("got a folder, expected a file")));
   EXPECT_THAT(Call([&] { Images(folder_.path(), LoadConfig(GoldenFolder("clip-vision"))); }),

@@ -41,8 +41,8 @@ TEST(DifferentialTest, LambdaInitOfALayer) {
 // Vectors whose products are known; two exponentials in f32.
 TEST(DifferentialTest, LambdaFollowsFromItsVectors) {
   LayerWeights w;
-  w.vectors[LambdaNames().q1] = {1, 2}, w.vectors[LambdaNames().k1] = {0.5f, -0.5f};
-  w.vectors[LambdaNames().q2] = {1, 0}, w.vectors[LambdaNames().k2] = {-1, 7};
+  w.vectors[kLambdaNames.q1] = {1, 2}, w.vectors[kLambdaNames.k1] = {0.5f, -0.5f};
+  w.vectors[kLambdaNames.q2] = {1, 0}, w.vectors[kLambdaNames.k2] = {-1, 7};
   SetLambda(w, 0.25f);
   EXPECT_FLOAT_EQ(w.lambda.at(0), static_cast<float>(std::exp(-0.5) - std::exp(-1.0) + 0.25));
   EXPECT_EQ(w.lambda_init, 0.25f);

@@ -44,8 +44,8 @@ TEST(FamilyRecords, JoinedTablesKeepTheirOrder) {
   ASSERT_EQ(kJoined.size(), 6);
   EXPECT_EQ(kJoined.front().tensor, kInputNorm);
   EXPECT_EQ(kJoined[1].tensor, kPostAttentionNorm);
-  EXPECT_EQ(kJoined[2].tensor, LambdaNames().q1);
-  EXPECT_EQ(kJoined.back().tensor, LambdaNames().k2);
+  EXPECT_EQ(kJoined[2].tensor, kLambdaNames.q1);
+  EXPECT_EQ(kJoined.back().tensor, kLambdaNames.k2);
 }
 
 TEST(FamilyRecords, AChangedFamilyKeepsTheRest) {
