@@ -226,8 +226,9 @@ void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const s
 
 void CheckRule(const Rule& rule, const ModelSites& model) {
   if (rule.Exempts() && !IsCache(rule.sites.front())) return;
+  const bool some = std::ranges::any_of(rule.sites, [&](Site site) { return model.Has(site); });
   for (const Site site : rule.sites) {
-    if (!model.Has(site) && rule.sites.size() > 1) continue;  // `weights` and `linear_in` are of those there are
+    if (!model.Has(site) && some) continue;  // a group is of those there are
     if (!model.Has(site) && site == Site::kDifference)
       RefuseRule(rule, Name(site), Formatted("a site of {} model, whose heads have one map", WithArticle(model.family)),
                  "probs");
