@@ -246,7 +246,8 @@ TEST(ResolvedPlan, WeightsAsTheyAreStored) {
                  "weights in integers with it", "it with weights=int8/channel, or simulating it"},
                 model, Carrying::kExecuted);
   EXPECT_EQ(Message("linear_in=int8/token", model, Carrying::kSimulated), "accepted");
-  EXPECT_THAT(Message("mixer.scan.b=int8/token", model, Carrying::kSimulated), HasSubstr("got scan.b, expected a site"));
+  EXPECT_THAT(Message("mixer.scan.b=int8/token", model, Carrying::kSimulated),
+              HasSubstr("got scan.b, expected a site"));
   model.weights[{Site::kQProjW, 0}] = {.in = 64, .format = Format::kInt6, .group = 64};
   ExpectRefused(
       {"weights=int4/channel", "weights=int4/channel", "layer 0, q_proj.w that is already int6 in groups of 64",
