@@ -127,7 +127,7 @@ void AddShareOf(TaskResult& result, const std::string& name, const char* of_reco
 void AddMean(TaskResult& result, const std::string& name) {
   std::vector<double> scores;
   for (const Json& record : result.records) scores.push_back(record.at(name));
-  const WindowLosses samples = BySample(result.records, scores, AllBelow(scores.size()));
+  const WindowLosses samples = BySample(result.records, scores);
   const auto n = static_cast<double>(scores.size()), clusters = static_cast<double>(samples.sums.size());
   const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / n;
   double squares = 0;

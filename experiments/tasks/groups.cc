@@ -11,17 +11,7 @@
 namespace tare {
 namespace {
 
-// Numbers first, in order, then everything else by its text.
-struct Before {
-  bool operator()(const Json& a, const Json& b) const {
-    if (a.is_number() != b.is_number()) return a.is_number();
-    return a.is_number() ? a.get<double>() < b.get<double>() : a.dump() < b.dump();
-  }
-  bool operator()(const std::vector<Json>& a, const std::vector<Json>& b) const {
-    return std::ranges::lexicographical_compare(a, b, *this);
-  }
-};
-using Groups = std::map<std::vector<Json>, std::vector<size_t>, Before>;  // values of keys -> items
+using Groups = std::map<std::vector<Json>, std::vector<size_t>>;  // values of keys -> items
 
 Groups Grouped(const TaskResult& result, const std::vector<std::string>& keys) {
   Groups groups;
@@ -65,7 +55,7 @@ std::optional<std::vector<std::vector<size_t>>> InSamples(const TaskResult& resu
   std::vector<std::vector<size_t>> matched;
   std::vector<Json> first;
   for (const auto& [value, items] : orders) {
-    std::map<Json, size_t, Before> by_sample;
+    std::map<Json, size_t> by_sample;
     for (const size_t i : items) {
       const Json& item = result.records[i].at("item");
       if (!item.contains("sample") || !by_sample.emplace(item["sample"], i).second) return std::nullopt;
@@ -107,7 +97,7 @@ Json WithValues(const std::vector<std::string>& keys, const std::vector<Json>& v
 Json Spreads(const TaskResult& result, const TaskKind& kind, const Breakdown& breakdown) {
   std::vector<std::string> keys = breakdown.by;
   keys.push_back(breakdown.over);
-  std::map<std::vector<Json>, Groups, Before> spreads;
+  std::map<std::vector<Json>, Groups> spreads;
   for (const auto& [values, items] : Grouped(result, keys))
     spreads[{values.begin(), values.end() - 1}][{values.back()}] = items;
   Json all = Json::array();
@@ -122,8 +112,8 @@ Json Spreads(const TaskResult& result, const TaskKind& kind, const Breakdown& br
 // The values of one key become columns; without a key, a group is a row with its figure.
 std::string GroupsAcross(const Json& groups, const std::string& figure, const std::vector<std::string>& down,
                          const std::string& across) {
-  std::map<std::vector<Json>, Json, Before> rows;
-  std::map<Json, std::string, Before> columns;  // by the value: its name
+  std::map<std::vector<Json>, Json> rows;
+  std::map<Json, std::string> columns;  // by the value: its name
   for (const Json& group : groups) {
     std::vector<Json> place;
     for (const std::string& key : down) place.push_back(group.at(key));
@@ -167,6 +157,10 @@ std::string SpreadTable(const Json& spreads, const std::string& figure, const Br
 }
 
 }  // namespace
+
+WindowLosses BySample(const std::vector<Json>& records, const std::vector<double>& scores) {
+  return BySample(records, scores, AllBelow(scores.size()));
+}
 
 WindowLosses BySample(const std::vector<Json>& records, const std::vector<double>& scores,
                       std::span<const size_t> items) {
@@ -213,10 +207,9 @@ void AddShare(Json& figures, const std::string& name, const std::string& outcome
 }
 
 void AddSamples(TaskResult& result, std::span<const FigureKeys> figures) {
-  const std::vector<size_t> all = AllBelow(result.records.size());
   for (const FigureKeys& figure : WithOutcomes(figures)) {
-    const WindowLosses samples = BySample(result.records, ScoresOf(Outcomes(result, figure)), all);
-    if (samples.counts.size() == all.size()) return;
+    const WindowLosses samples = BySample(result.records, ScoresOf(Outcomes(result, figure)));
+    if (samples.counts.size() == result.records.size()) return;
     result.figures[figure.windows->counts] = samples.counts;
     result.figures[figure.windows->losses] = samples.sums;
   }

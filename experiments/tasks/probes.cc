@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <ranges>
 #include <unordered_map>
@@ -104,12 +105,6 @@ constexpr Guess kGuesses[] = {{"bag of words", ScoreEach<ShareWithin>},
                               {"longest", Longest},
                               {"closest", Closest}};
 
-double TwoSided(double z) { return 2 * NormalBelow(-std::abs(z)); }
-
-std::string SampleOf(const ChoiceItem& item, size_t number) {
-  return item.keys.contains("sample") ? "of " + item.keys["sample"].dump() : std::to_string(number);
-}
-
 const Columns<Probe>& ProbeColumns() {
   static const Columns<Probe> columns{
       {{.name = "title", .title = "guess", .side = Side::kLeft, .files = Files::kNone}, &Probe::Title},
@@ -155,86 +150,86 @@ std::string Probe::Title() const {
   return choice.empty() || choice.size() > kShown ? guess : guess + " (" + choice + ")";
 }
 
+size_t CountSamples(const std::vector<Json>& records) {
+  return BySample(records, std::vector(records.size(), 1.0)).sums.size();
+}
+
+Probe Measured(const char* guess, const std::vector<Json>& records, const std::vector<double>& scores) {
+  const WindowLosses samples = BySample(records, scores);
+  return {.guess = guess,
+          .choice = {},
+          .score = std::reduce(samples.sums.begin(), samples.sums.end()) / static_cast<double>(scores.size()),
+          .interval = ClusteredInterval(samples.sums, samples.counts)};
+}
+
 void Probes::Add(const ChoiceItem& item) {
   CheckWork(item, asked_.size() + 1);
   const ItemWords words(item);
-  Asked asked;
-  asked.label = static_cast<size_t>(item.label);
-  asked.sample = samples_.try_emplace(SampleOf(item, asked_.size()), samples_.size()).first->second;
-  for (const std::string& ending : item.endings)
-    asked.endings.push_back(texts_.try_emplace(ending, texts_.size()).first->second);
-  const double chance = 1 / static_cast<double>(item.endings.size());
+  Asked asked{.label = static_cast<size_t>(item.label), .endings = item.endings, .outcomes = {}};
+  const double chance = asked.Chance();
   for (const Guess& guess : kGuesses) {
     const Scores scores = guess.scores(item, words);
     const double best = std::ranges::max(scores), share = 1 / static_cast<double>(std::ranges::count(scores, best));
     asked.outcomes.push_back({scores[asked.label] == best ? share : 0.0, share * chance - chance * chance});
   }
   asked_.push_back(std::move(asked));
+  records_.push_back({{"item", item.keys}});
 }
 
-// outcome(asked, chance, guess at it)
 template <typename OutcomeOf>
-Probe Probes::Scored(std::string guess, OutcomeOf outcome) const {
-  std::vector<double> right(samples_.size()), above(samples_.size()), items(samples_.size());
+Probe Probes::Scored(const char* guess, OutcomeOf outcome) const {
+  std::vector<double> scores, above;  // chance
   double variance = 0;
   for (const Asked& asked : asked_) {
-    const double chance = 1 / static_cast<double>(asked.endings.size());
-    const Outcome at = outcome(asked, chance);
-    right[asked.sample] += at.score;
-    above[asked.sample] += at.score - chance;
-    ++items[asked.sample];
+    const Outcome at = outcome(asked);
+    scores.push_back(at.score);
+    above.push_back(at.score - asked.Chance());
     variance += at.variance;
   }
-  const double sum = std::reduce(above.begin(), above.end());
-  const double squares =
-      std::transform_reduce(above.begin(), above.end(), 0.0, std::plus<>(), [](double d) { return d * d; });
+  Probe probe = Measured(guess, records_, scores);
+  const std::vector<double> sums = BySample(records_, above).sums;
+  const double sum = std::reduce(sums.begin(), sums.end());
+  const double squares = std::inner_product(sums.begin(), sums.end(), sums.begin(), 0.0);
   // Sums of thirds are not exactly 0; an error of this size is no difference.
   const double error = std::sqrt(std::max(squares, variance)), least = 1e-9 * static_cast<double>(asked_.size());
-  Probe probe{.guess = std::move(guess)};
-  probe.score = std::reduce(right.begin(), right.end()) / static_cast<double>(asked_.size());
-  probe.interval = ClusteredInterval(right, items);
   probe.z = std::abs(sum) <= least ? 0 : sum / error;
-  probe.p = TwoSided(probe.z);
+  probe.p = 2 * NormalBelow(-std::abs(probe.z));
   return probe;
 }
 
-// numbers: of an Asked, what each ending is, of which the same is chosen each time; name: of the best one.
-template <typename NumbersOf, typename NameOf>
-Probe Probes::Constant(std::string guess, NumbersOf numbers, NameOf name) const {
-  std::vector<double> above;  // by number
+// The text that is chosen each time is the one that is right most often above chance.
+Probe Probes::Constant(const char* guess, TextsOf texts_of) const {
+  std::map<std::string, double> above;  // chance
   for (const Asked& asked : asked_) {
-    const auto& endings = std::invoke(numbers, asked);
-    for (size_t e = 0; e < endings.size(); ++e) {
-      above.resize(std::max(above.size(), endings[e] + 1));
-      above[endings[e]] += (e == asked.label) - 1 / static_cast<double>(endings.size());
-    }
+    const std::vector<std::string> texts = texts_of(asked);
+    for (size_t e = 0; e < texts.size(); ++e) above[texts[e]] += (e == asked.label) - asked.Chance();
   }
-  const auto best = static_cast<size_t>(std::ranges::max_element(above) - above.begin());
-  Probe probe = Scored(std::move(guess), [&](const Asked& asked, double chance) -> Outcome {
-    const auto& endings = std::invoke(numbers, asked);
-    if (!std::ranges::contains(endings, best)) return {chance, 0};
-    return {endings[asked.label] == best ? 1.0 : 0.0, chance * (1 - chance)};
+  const std::string best = std::ranges::max_element(above, {}, [](const auto& text) { return text.second; })->first;
+  Probe probe = Scored(guess, [&](const Asked& asked) -> Outcome {
+    const std::vector<std::string> texts = texts_of(asked);
+    const double chance = asked.Chance();
+    if (!std::ranges::contains(texts, best)) return {chance, 0};
+    return {texts[asked.label] == best ? 1.0 : 0.0, chance * (1 - chance)};
   });
-  probe.choice = name(best);
+  probe.choice = best;
   probe.p = std::min(1.0, *probe.p * static_cast<double>(above.size()));
   return probe;
 }
 
 ProbeReport Probes::Report() const {
   TARE_CHECK(!asked_.empty());
-  ProbeReport report{.items = asked_.size(), .samples = samples_.size()};
-  double chances = 0;
-  for (const Asked& asked : asked_) chances += 1 / static_cast<double>(asked.endings.size());
-  report.chance = chances / static_cast<double>(asked_.size());
-  report.probes = {
-      Constant(
-          "constant place", [](const Asked& asked) { return std::views::iota(size_t{0}, asked.endings.size()); },
-          [](size_t place) { return std::to_string(place + 1); }),
-      Constant("constant ending", &Asked::endings, [&](size_t text) {
-        return std::ranges::find(texts_, text, [](const auto& one) { return one.second; })->first;
-      })};
+  ProbeReport report{.items = asked_.size(), .samples = CountSamples(records_), .chance = {}, .probes = {}};
+  const auto places = [](const Asked& asked) {
+    std::vector<std::string> numbers;
+    for (size_t e = 1; e <= asked.endings.size(); ++e) numbers.push_back(std::to_string(e));
+    return numbers;
+  };
+  report.chance =
+      std::ranges::fold_left(asked_ | std::views::transform(&Asked::Chance), 0.0, std::plus()) / std::ssize(asked_);
+  report.probes = {Constant("constant place", places),
+                   Constant("constant ending", [](const Asked& asked) { return asked.endings; })};
   for (size_t g = 0; g < std::size(kGuesses); ++g)
-    report.probes.push_back(Scored(kGuesses[g].name, [g](const Asked& asked, double) { return asked.outcomes[g]; }));
+    report.probes.push_back(Scored(kGuesses[g].name, [g](const Asked& asked) { return asked.outcomes[g]; }));
   std::vector<double> p;
   for (const Probe& probe : report.probes) p.push_back(*probe.p);
   const std::vector<double> corrected = Holm(p);

@@ -23,7 +23,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +30,7 @@
 
 #include "experiments/significance/inference.h"
 #include "experiments/tasks/items/lines.h"
+#include "experiments/tasks/task.h"
 #include "quant/file/json.h"
 
 namespace tare {
@@ -81,18 +81,24 @@ class Probes {
     double score, variance;
   };
   struct Asked {
-    size_t sample = 0, label = 0;
-    std::vector<size_t> endings;    // by number of their text
+    size_t label = 0;
+    std::vector<std::string> endings;
     std::vector<Outcome> outcomes;  // of kGuesses, in order
+    double Chance() const { return 1 / static_cast<double>(endings.size()); }
   };
+  using TextsOf = std::vector<std::string> (*)(const Asked& asked);  // of each ending
+
   template <typename OutcomeOf>
-  Probe Scored(std::string guess, OutcomeOf outcome) const;
-  template <typename NumbersOf, typename NameOf>
-  Probe Constant(std::string guess, NumbersOf numbers, NameOf name) const;
+  Probe Scored(const char* guess, OutcomeOf outcome) const;
+  Probe Constant(const char* guess, TextsOf texts_of) const;
 
   std::vector<Asked> asked_;
-  std::map<std::string, size_t> samples_, texts_;
+  std::vector<Json> records_;  // with the items' keys
 };
+
+// Of items whose records have their keys (BySample): their samples, and a guess with these scores, without z and p.
+size_t CountSamples(const std::vector<Json>& records);
+Probe Measured(const char* guess, const std::vector<Json>& records, const std::vector<double>& scores);
 
 // The report on a file of such items, or of items with targets, by its first line.
 ProbeReport ProbeItems(const std::filesystem::path& file);

@@ -7,7 +7,8 @@
 //   in the prompt     no guess but a ceiling: how often all words of a target (of "all": of every one) stand in the
 //                     prompt, to be copied
 #include <algorithm>
-#include <numeric>
+#include <map>
+#include <ranges>
 
 #include "experiments/tasks/probes.h"
 #include "experiments/text/utf8.h"
@@ -18,8 +19,7 @@ namespace {
 struct TargetItem {
   std::vector<std::string> targets;  // in order
   bool all = false;                  // of the targets are asked for, instead of any
-  std::string sample;
-  std::vector<double> scores;  // of kNumberGuesses, in order
+  std::vector<double> scores;        // of kNumberGuesses, in order
 };
 
 std::vector<std::string> NumbersIn(const TextWords& words) {
@@ -69,57 +69,37 @@ constexpr NumberGuess kNumberGuesses[] = {{"first number", OneNumber<[](const au
                                           {"most frequent number", MostFrequentNumber},
                                           {"in the prompt", InThePrompt}};
 
-TargetItem ParseTargetItem(const JsonLine& line) {
-  const PromptItem prompted = ParsePrompt(line.text, line.where);
+TargetItem TargetsOf(const PromptItem& prompted) {
   TargetItem item;
   for (const std::string& target : prompted.targets) item.targets.emplace_back(Strip(target));
   std::ranges::sort(item.targets);
   item.all = prompted.score == AnswerScore::kAll;
-  const auto sample = prompted.keys.find("sample");
-  item.sample = sample == prompted.keys.end() ? std::to_string(line.number) : "of " + sample->dump();
   const TextWords prompt(prompted.prompt);
   for (const NumberGuess& guess : kNumberGuesses) item.scores.push_back(guess.score(item, prompt));
   return item;
-}
-
-// score(item)
-template <typename Score>
-Probe Measured(std::string guess, const std::vector<TargetItem>& items, Score score) {
-  std::map<std::string, std::pair<double, double>> samples;  // right, and of
-  for (const TargetItem& item : items) {
-    auto& [right, of] = samples[item.sample];
-    right += score(item);
-    ++of;
-  }
-  std::vector<double> right, of;
-  for (const auto& [sample, counts] : samples) {
-    right.push_back(counts.first);
-    of.push_back(counts.second);
-  }
-  return {.guess = std::move(guess),
-          .score = std::reduce(right.begin(), right.end()) / static_cast<double>(items.size()),
-          .interval = ClusteredInterval(right, of)};
 }
 
 }  // namespace
 
 ProbeReport ProbeTargets(const std::filesystem::path& file) {
   std::vector<TargetItem> items;
-  ForEachLine(file, 0, TakeFrom::kStart, [&](const JsonLine& line) { items.push_back(ParseTargetItem(line)); });
-  std::map<std::string, size_t> counts, samples;
-  for (const TargetItem& item : items) {
-    ++samples[item.sample];
-    for (const std::string& target : item.targets) ++counts[target];
-  }
-  ProbeReport report{.items = items.size(), .samples = samples.size()};
+  std::vector<Json> records;
+  std::map<std::string, size_t> counts;
+  ForEachLine(file, 0, TakeFrom::kStart, [&](const JsonLine& line) {
+    const PromptItem prompted = ParsePrompt(line.text, line.where);
+    records.push_back({{"item", prompted.keys}});
+    for (const std::string& target : items.emplace_back(TargetsOf(prompted)).targets) ++counts[target];
+  });
+  ProbeReport report{.items = items.size(), .samples = CountSamples(records), .chance = {}, .probes = {}};
+  const auto add = [&](const char* guess, const auto& score) -> Probe& {
+    const auto scores = items | std::views::transform(score) | std::ranges::to<std::vector<double>>();
+    return report.probes.emplace_back(Measured(guess, records, scores));
+  };
   const std::string best =
       std::ranges::max_element(counts, {}, [](const auto& target) { return target.second; })->first;
-  report.probes.push_back(
-      Measured("constant target", items, [&](const TargetItem& item) { return IsTarget(item, best); }));
-  report.probes.back().choice = best;
+  add("constant target", [&](const TargetItem& item) { return IsTarget(item, best); }).choice = best;
   for (size_t g = 0; g < std::size(kNumberGuesses); ++g)
-    report.probes.push_back(
-        Measured(kNumberGuesses[g].name, items, [g](const TargetItem& item) { return item.scores[g]; }));
+    add(kNumberGuesses[g].name, [g](const TargetItem& item) { return item.scores[g]; });
   return report;
 }
 

@@ -212,7 +212,8 @@ std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& mod
 
 // Items with the same "sample" key share a text, examples or an answer (tare make) and are not independent. An item
 // without it is its own sample. Per sample, by first occurrence: the sum of scores (ScoresOf outcomes: right items) and
-// the number of items. items: indices into scores and records, whose "item" has the keys.
+// the number of items. items: indices into scores and records, whose "item" has the keys; without them, all.
+WindowLosses BySample(const std::vector<Json>& records, const std::vector<double>& scores);
 WindowLosses BySample(const std::vector<Json>& records, const std::vector<double>& scores,
                       std::span<const size_t> items);
 
