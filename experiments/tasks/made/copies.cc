@@ -61,55 +61,14 @@ bool AreApart(const std::vector<NamePlace>& places, Haystack::Words words) {
   });
 }
 
-class CopyMaker {
- public:
-  CopyMaker(const ItemGrid& grid, const Haystack& haystack, const Tokenizer& tokenizer)
-      : haystack_(haystack),
-        tokenizer_(tokenizer),
-        draws_(grid.seed),
-        depths_(grid.depths, kCopyEndings),
-        writer_(grid.answers, grid.seed) {
-    const auto names =
-        NamesIn(haystack.words()) | std::views::transform(&NamePlace::name) | std::ranges::to<std::set<std::string>>();
-    if (names.size() < kCopyEndings)
-      Fail("copies: got a text with {} names, expected at least {}; try a novel", names.size(), kCopyEndings);
-    longest_ = {std::ranges::max(names, {}, [&](const std::string& name) { return TokensWithin(name, tokenizer); })};
-  }
-
-  Json Item(size_t sample, int64_t length, size_t turn) {
-    const std::vector<double> depths = depths_.At(turn, draws_);
-    for (int tries = 0; tries < kTries; ++tries) {
-      const std::vector<size_t> turns = draws_.Sample(kCopyEndings, kCopyEndings);
-      std::vector<NamePlace> places;
-      const std::string context =
-          Filled(haystack_, length, longest_, tokenizer_, draws_, "copies", [&](Haystack::Words words) -> std::string {
-            places = PlacesAt(depths, turns, words);
-            if (words.empty()) return "\n";
-            if (places.empty() || !AreApart(places, words)) return "";
-            return Listed(words, " ") + "\n " + Listed(StretchBefore(words, places[0]), " ");
-          });
-      if (context.empty() || places.empty()) continue;
-      return writer_.Write({.context = context,
-                            .answer = places[0].name,
-                            .wrong = {places[1].name, places[2].name, places[3].name},
-                            .keys = {{"depth", depths[0]}, {"length", length}, {"sample", sample}},
-                            .stop = {"\n", ".", ",", ";", "!", "?"},
-                            .score = "contains"});
-    }
-    Fail(
-        "copies: got no passage of length {} with {} names apart in {}, expected some; try longer ones, or another "
-        "text",
-        length, kCopyEndings, kTries);
-  }
-
- private:
-  const Haystack& haystack_;
-  const Tokenizer& tokenizer_;
-  std::vector<std::string> longest_;
-  Draws draws_;
-  DepthDealer depths_;
-  ItemWriter writer_;
-};
+// The text's longest name: an ending may be any. Throws Error for fewer names than an item asks for.
+std::string LongestName(const Haystack& haystack, const Tokenizer& tokenizer) {
+  const auto names =
+      NamesIn(haystack.words()) | std::views::transform(&NamePlace::name) | std::ranges::to<std::set<std::string>>();
+  if (names.size() < kCopyEndings)
+    Fail("copies: got a text with {} names, expected at least {}; try a novel", names.size(), kCopyEndings);
+  return std::ranges::max(names, {}, [&](const std::string& name) { return TokensWithin(name, tokenizer); });
+}
 
 }  // namespace
 
@@ -124,9 +83,35 @@ std::string_view NameIn(std::string_view before, std::string_view word) {
 }
 
 std::vector<Json> MakeCopies(const ItemGrid& grid, const Haystack& haystack, const Tokenizer& tokenizer) {
-  CopyMaker maker(grid, haystack, tokenizer);
-  return ForGrid(
-      grid, [&](size_t sample, int64_t length, size_t turn) { return std::vector{maker.Item(sample, length, turn)}; });
+  Draws draws(grid.seed);
+  DepthDealer dealer(grid.depths, kCopyEndings);
+  ItemWriter writer(grid.answers, grid.seed);
+  const std::vector<std::string> longest = {LongestName(haystack, tokenizer)};
+  return ForGrid(grid, [&](size_t sample, int64_t length, size_t turn) {
+    const std::vector<double> depths = dealer.At(turn, draws);
+    for (int tries = 0; tries < kTries; ++tries) {
+      const std::vector<size_t> turns = draws.Sample(kCopyEndings, kCopyEndings);
+      std::vector<NamePlace> places;
+      const std::string context =
+          Filled(haystack, length, longest, tokenizer, draws, "copies", [&](Haystack::Words words) -> std::string {
+            places = PlacesAt(depths, turns, words);
+            if (words.empty()) return "\n";
+            if (places.empty() || !AreApart(places, words)) return "";
+            return Listed(words, " ") + "\n " + Listed(StretchBefore(words, places[0]), " ");
+          });
+      if (context.empty() || places.empty()) continue;
+      return std::vector{writer.Write({.context = context,
+                                       .answer = places[0].name,
+                                       .wrong = {places[1].name, places[2].name, places[3].name},
+                                       .keys = {{"depth", depths[0]}, {"length", length}, {"sample", sample}},
+                                       .stop = {"\n", ".", ",", ";", "!", "?"},
+                                       .score = "contains"})};
+    }
+    Fail(
+        "copies: got no passage of length {} with {} names apart in {}, expected some; try longer ones, or another "
+        "text",
+        length, kCopyEndings, kTries);
+  });
 }
 
 }  // namespace tare
