@@ -63,13 +63,13 @@ void CreateDatasets(Hdf5Writer& file, const ModelConfig& c, int64_t B, int64_t T
 void WriteBase(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequences, const BaseShape& shape,
                BaseFileWriter file, const Progress& progress) {
   const int64_t T = shape.positions;
-  ForwardAll(model, run.Begin(model, progress), sequences, progress, [&](const TokenBatch& batch, size_t begin) {
+  ForwardAll(model, run.Begin(model, progress), sequences, progress, [&](const TokenBatch& batch) {
     std::vector<int64_t> rows;
     for (int64_t row = 0; row < batch.Rows(); ++row) {
       if (row % T >= shape.First() && row % T < T - 1) rows.push_back(row);
     }
     model.VocabularyLogits(rows, [&](size_t i, const float* logits, int) {
-      file.Write(static_cast<int64_t>(begin) + rows[i] / T, rows[i] % T,
+      file.Write(batch.sequences.front().index + rows[i] / T, rows[i] % T,
                  {logits, static_cast<size_t>(shape.vocabulary)});
     });
   });
@@ -114,12 +114,12 @@ void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequenc
   const SiteVisitors planned = run.Begin(model, progress);
   std::vector<SiteVisitor*> visitors(planned.begin(), planned.end());
   visitors.push_back(&writer);
-  ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t begin) {
+  ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch) {
     if (!sites.contains("logits")) return;
     const int64_t step = c.pools ? T : 1;  // from one state after the layers to the next
     std::vector<int64_t> rows;
     for (int64_t row = step - 1; row < batch.Rows(); row += step) rows.push_back(row);
-    const int64_t V = c.Outputs(), first = static_cast<int64_t>(begin) * T / step;
+    const int64_t V = c.Outputs(), first = batch.sequences.front().index * T / step;
     model.VocabularyLogits(rows, [&](size_t i, const float* logits, int) {
       file.WriteAt("logits", (first + static_cast<int64_t>(i)) * V, V, logits);
     });

@@ -89,7 +89,7 @@ LearnedLevels LearnLevels(Model& model, const Plan& plan, const std::vector<Scor
   run.OnGroup([&](const SiteKey& key, std::span<const float> values, const GroupScale& scale) {
     counted.See(key, values, scale);
   });
-  ForwardAll(model, run.Begin(model, progress), sequences, progress, [](const TokenBatch&, size_t) {});
+  ForwardAll(model, run.Begin(model, progress), sequences, progress, [](const TokenBatch&) {});
   LearnedLevels all;
   for (const Rule& rule : run.plan().rules()) {
     if (!HasLevels(rule)) all.plan.Append(rule);

@@ -290,45 +290,38 @@ void ForwardBatch(Model& model, const TokenBatch& batch, SiteVisitors visitors, 
   model.Forward(batch, all);
 }
 
-void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                const Progress& progress, const std::function<void(const TokenBatch&, size_t begin)>& body) {
-  int64_t total = 0, done = 0;
-  for (const ScoredSequence& s : sequences) total += std::ssize(s.Run());
-  const auto step = SequencesPerBatch(sequences);
-  for (size_t begin = 0; begin < sequences.size(); begin += step) {
-    const TokenBatch batch = BatchOf(sequences, begin, step);
-    ForwardBatch(model, batch, visitors, progress, done, total);
-    body(batch, begin);
-    done += batch.Rows();
-    Report(progress, done, total, "tokens");
-  }
-}
-
 void CheckCacheOfTexts(const CachePlan& plan) {
   if (plan.policy.keep.DropsOnce())
     Fail("cache {}: got a text, expected items or a prompt, whose end chooses the keys; try keep=h2o", Name(plan));
 }
 
-void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                          const std::optional<CachePlan>& plan, const Progress& progress,
-                          const std::function<void(const TokenBatch&)>& body) {
-  if (!plan)
-    return ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t) { body(batch); });
+void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
+                const Progress& progress, const std::function<void(const TokenBatch&)>& body,
+                const std::optional<CachePlan>& plan) {
   int64_t total = 0, done = 0, longest = 0;
   for (const ScoredSequence& s : sequences) {
     total += std::ssize(s.Run());
     longest = std::max(longest, std::ssize(s.Run()));
   }
-  CheckCacheOfTexts(*plan);
-  CheckCacheFits(model.config(), *plan, longest);
+  if (plan) {
+    CheckCacheOfTexts(*plan);
+    CheckCacheFits(model.config(), *plan, longest);
+  }
+  const auto finish = [&](const TokenBatch& pass) {
+    body(pass);
+    done += pass.Rows();
+    Report(progress, done, total, "tokens");
+  };
   const size_t step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
     const TokenBatch batch = BatchOf(sequences, begin, step);
-    PassThroughCaches(model, visitors, batch, *plan, [&](const TokenBatch& pass, const std::vector<int64_t>&) {
-      body(pass);
-      done += pass.Rows();
-      Report(progress, done, total, "tokens");
-    });
+    if (plan) {
+      PassThroughCaches(model, visitors, batch, *plan,
+                        [&](const TokenBatch& pass, const std::vector<int64_t>&) { finish(pass); });
+    } else {
+      ForwardBatch(model, batch, visitors, progress, done, total);
+      finish(batch);
+    }
   }
 }
 

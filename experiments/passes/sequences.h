@@ -137,17 +137,14 @@ TokenBatch BatchOf(const std::vector<ScoredSequence>& sequences, size_t begin, s
 void ForwardBatch(Model& model, const TokenBatch& batch, SiteVisitors visitors, const Progress& progress, int64_t done,
                   int64_t total);
 
-// Runs every sequence through the model, batch by batch; after each batch, body gets its sequences [begin, end).
-void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                const Progress& progress, const std::function<void(const TokenBatch&, size_t begin)>& body);
-
 // Throws Error if keys are to be chosen when a prompt ends, because a text has none.
 void CheckCacheOfTexts(const CachePlan& plan);
 
-// As ForwardAll, through caches if there is a plan for them; body sees each pass's batch. Errors: CheckCacheOfTexts.
-void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                          const std::optional<CachePlan>& plan, const Progress& progress,
-                          const std::function<void(const TokenBatch&)>& body);
+// Runs every sequence through the model, batch by batch, or through caches if there is a plan for them; body sees each
+// pass's batch. Errors: CheckCacheOfTexts.
+void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
+                const Progress& progress, const std::function<void(const TokenBatch&)>& body,
+                const std::optional<CachePlan>& plan = {});
 
 // The rows of a batch that predict a scored token.
 struct PredictedTokens {

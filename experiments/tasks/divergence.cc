@@ -255,7 +255,7 @@ std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visito
       });
     }
   };
-  ForwardThroughCaches(model, visitors, sequences, cache, progress, score);
+  ForwardAll(model, visitors, sequences, progress, score, cache);
   if (states != nullptr) states->complete = true;
   return tokens;
 }

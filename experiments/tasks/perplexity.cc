@@ -189,7 +189,7 @@ std::vector<TokenLoss> MeasureLosses(Model& model, SiteVisitors visitors, const 
       tokens[predicted.places[i]] = {loss, predicted.contexts[i], predicted.windows[i], rank};
     });
   };
-  ForwardThroughCaches(model, visitors, sequences, cache, progress, score);
+  ForwardAll(model, visitors, sequences, progress, score, cache);
   return tokens;
 }
 

@@ -19,7 +19,7 @@ struct CapturedModel {
   CapturedModel(const char* name, const ScoredSequence& sequence) {
     Model model(GoldenFolder(name));
     SiteVisitor* const look[] = {&seen};
-    ForwardAll(model, look, {sequence}, {}, [](const TokenBatch&, size_t) {});
+    ForwardAll(model, look, {sequence}, {}, [](const TokenBatch&) {});
     std::map<std::string, TestArray> arrays;
     for (const auto& [key, of] : seen.sites) {
       if (key.layer != 0 || (key.site != Site::kQ && key.site != Site::kK && key.site != Site::kV)) continue;

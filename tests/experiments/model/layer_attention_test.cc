@@ -75,7 +75,7 @@ struct Pass {
     std::vector<SiteVisitor*> visitors{&before};
     visitors.insert(visitors.end(), plans.begin(), plans.end());
     visitors.push_back(&after);
-    ForwardAll(model, visitors, Sequences(), {}, [](const TokenBatch&, size_t) {});
+    ForwardAll(model, visitors, Sequences(), {}, [](const TokenBatch&) {});
   }
 };
 

@@ -103,7 +103,7 @@ TEST(Progress, OfALongWindowIsByLayers) {
           EXPECT_EQ(total, tokens);
           reported.push_back(done);
         },
-        [](const TokenBatch&, size_t) {});
+        [](const TokenBatch&) {});
     EXPECT_EQ(reported, expected);
   }
 }

@@ -257,7 +257,8 @@ TEST(SequencesTest, AllOfThemRunInOrderBatchByBatch) {
     EXPECT_STREQ(unit, "tokens");
     reports.emplace_back(done, total);
   };
-  ForwardAll(model, {}, sequences, progress, [&](const TokenBatch& batch, size_t begin) {
+  ForwardAll(model, {}, sequences, progress, [&](const TokenBatch& batch) {
+    const auto begin = static_cast<size_t>(batch.sequences.front().index);
     begins.push_back(begin);
     for (size_t i = 0; i < batch.sequences.size(); ++i) {
       EXPECT_EQ(batch.sequences[i].index, static_cast<int64_t>(begin + i));
@@ -278,8 +279,8 @@ TEST(SequencesTest, ThroughCachesEveryTokenComesOnceInOrder) {
     const int64_t chunk = last > 0 ? 1 : 512;
     std::vector<std::vector<int32_t>> seen(2);
     int64_t reported = 0;
-    ForwardThroughCaches(
-        model, {}, sequences, ParseCachePlan(Formatted("cache_k=int8/token,last={}", last)),
+    ForwardAll(
+        model, {}, sequences,
         [&](int64_t done, int64_t total, const char*) {
           EXPECT_EQ(total, 154);
           reported = done;
@@ -292,7 +293,8 @@ TEST(SequencesTest, ThroughCachesEveryTokenComesOnceInOrder) {
             const auto first = batch.tokens.begin() + s.first_row;
             tokens.insert(tokens.end(), first, first + s.prefix);
           }
-        });
+        },
+        ParseCachePlan(Formatted("cache_k=int8/token,last={}", last)));
     EXPECT_EQ(seen[0], sequences[0].tokens);
     EXPECT_EQ(seen[1], sequences[1].tokens);
     EXPECT_EQ(reported, 154);

@@ -169,11 +169,11 @@ TEST(MapErrorPass, FirstLayerAsInAWholePass) {
     PlanRun run(Plan::Parse("k=int4/token"), Carrying::kSimulated, ModelSitesOf(model));
     Recorder exact, noisy;
     SiteVisitor* const look[] = {&exact};
-    ForwardAll(model, look, Sequences(), {}, [](const TokenBatch&, size_t) {});
+    ForwardAll(model, look, Sequences(), {}, [](const TokenBatch&) {});
     const SiteVisitors plans = run.Begin(model);
     std::vector<SiteVisitor*> both(plans.begin(), plans.end());
     both.push_back(&noisy);
-    ForwardAll(model, both, Sequences(), {}, [](const TokenBatch&, size_t) {});
+    ForwardAll(model, both, Sequences(), {}, [](const TokenBatch&) {});
     for (int64_t sequence = 0; sequence < 2; ++sequence) {
       double squares[2] = {}, difference = 0;
       for (const auto& [key, seen] : exact.sites) {
