@@ -16,6 +16,11 @@
 namespace tare {
 namespace {
 
+struct MeanAndError {
+  double mean = 0;
+  std::optional<double> error;  // empty of too few windows
+};
+
 // Sums before they are divided: a share is a quotient of counts, and a sum of quotients may exceed 1.
 MeanAndError MeanOf(std::span<const TokenDivergence> tokens, double (*of)(const TokenDivergence&)) {
   double sum = 0;
@@ -28,6 +33,16 @@ double Kld(const TokenDivergence& t) { return t.kld; }
 double SameTop(const TokenDivergence& t) { return t.same_top ? 1.0 : 0.0; }
 double LogRatio(const TokenDivergence& t) { return t.loss - t.reference_loss; }
 double DeltaP(const TokenDivergence& t) { return std::exp(-t.loss) - std::exp(-t.reference_loss); }
+double SquareDeltaP(const TokenDivergence& t) { return DeltaP(t) * DeltaP(t); }
+
+struct KldQuantile {
+  const char* key;
+  double share;
+  const char* what;
+};
+constexpr KldQuantile kKldQuantiles[] = {{"kld_median", 0.5, "median"}, {"kld_90", 0.9, "90 %"},
+                                         {"kld_95", 0.95, "95 %"},      {"kld_99", 0.99, "99 %"},
+                                         {"kld_99_9", 0.999, "99.9 %"}, {"kld_largest", 1, "largest"}};
 
 // Rows of reference logits held: 256 x 128k x 4 = 128 MB; as many as the model computes, so that bits are perplexity's.
 constexpr size_t kHeldRows = 256;
@@ -171,13 +186,10 @@ std::string HowDivergence(const Json& result) {
   };
   std::string text = Counted(result.at("windows"), "window") + TakenText(result);
   if (result.at("kld_largest") == 0.0) return text + "\n  no prediction changed";  // the reference itself
-  text += "\n  nats: median " + number("kld_median", ".1e");
-  constexpr std::pair<const char*, const char*> kShares[] = {
-      {"90", "kld_90"}, {"95", "kld_95"}, {"99", "kld_99"}, {"99.9", "kld_99_9"}};
-  for (const auto& [share, key] : kShares) text += Formatted(", {} % {}", share, number(key, ".1e"));
+  text += "\n  nats: " + Listed(kKldQuantiles, ", ",
+                                [&](const KldQuantile& q) { return Formatted("{} {}", q.what, number(q.key, ".1e")); });
   const Json& error = result.at("delta_p_stderr");
-  return text + Formatted(", largest {}\n  p of the true token: mean {}{}, RMS {}", number("kld_largest", ".1e"),
-                          number("delta_p", "+.4f"),
+  return text + Formatted("\n  p of the true token: mean {}{}, RMS {}", number("delta_p", "+.4f"),
                           error.is_null() ? "" : " +/- " + NumberText(error.get<double>(), ".4f"),
                           number("delta_p_rms", ".4f"));
 }
@@ -210,23 +222,6 @@ double Quantile(std::span<const double> sorted, double share) {
   const size_t above = std::min(below + 1, sorted.size() - 1);
   const double part = place - static_cast<double>(below);
   return (1 - part) * sorted[below] + part * sorted[above];
-}
-
-Divergence DivergenceOf(std::span<const TokenDivergence> tokens) {
-  TARE_CHECK(!tokens.empty());
-  auto sorted = tokens | std::views::transform(&TokenDivergence::kld) | std::ranges::to<std::vector>();
-  std::ranges::sort(sorted);
-  return {.kld = MeanOf(tokens, Kld),
-          .kld_median = Quantile(sorted, 0.5),
-          .kld_90 = Quantile(sorted, 0.9),
-          .kld_95 = Quantile(sorted, 0.95),
-          .kld_99 = Quantile(sorted, 0.99),
-          .kld_999 = Quantile(sorted, 0.999),
-          .kld_largest = sorted.back(),
-          .same_top = MeanOf(tokens, SameTop),
-          .delta_p = MeanOf(tokens, DeltaP),
-          .delta_p_rms = std::sqrt(MeanOf(tokens, [](const TokenDivergence& t) { return DeltaP(t) * DeltaP(t); }).mean),
-          .log_ratio = MeanOf(tokens, LogRatio)};
 }
 
 std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
@@ -276,21 +271,18 @@ std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options) 
 TaskResult DivergenceResult(const std::vector<TokenDivergence>& tokens,
                             std::optional<Json> (*of)(const std::vector<TokenLoss>&)) {
   if (tokens.empty()) Fail("divergence: the input leaves no token to predict; expected at least two tokens");
-  const Divergence d = DivergenceOf(tokens);
-  if (!std::isfinite(d.kld.mean) || !std::isfinite(d.log_ratio.mean))
-    Fail("divergence: the mean is {} nats, expected a finite number; try `tare stats` to see where", d.kld.mean);
+  const MeanAndError kld = MeanOf(tokens, Kld), log_ratio = MeanOf(tokens, LogRatio);
+  if (!std::isfinite(kld.mean) || !std::isfinite(log_ratio.mean))
+    Fail("divergence: the mean is {} nats, expected a finite number; try `tare stats` to see where", kld.mean);
+  auto sorted = tokens | std::views::transform(&TokenDivergence::kld) | std::ranges::to<std::vector>();
+  std::ranges::sort(sorted);
   Json json;
-  Add(json, "kld", d.kld);
-  json.update({{"kld_median", d.kld_median},
-               {"kld_90", d.kld_90},
-               {"kld_95", d.kld_95},
-               {"kld_99", d.kld_99},
-               {"kld_99_9", d.kld_999},
-               {"kld_largest", d.kld_largest}});
-  Add(json, "same_top", d.same_top);
-  Add(json, "delta_p", d.delta_p);
-  json["delta_p_rms"] = d.delta_p_rms;
-  Add(json, "perplexity_ratio", RatioOf(d.log_ratio));
+  Add(json, "kld", kld);
+  for (const KldQuantile& q : kKldQuantiles) json[q.key] = Quantile(sorted, q.share);
+  Add(json, "same_top", MeanOf(tokens, SameTop));
+  Add(json, "delta_p", MeanOf(tokens, DeltaP));
+  json["delta_p_rms"] = std::sqrt(MeanOf(tokens, SquareDeltaP).mean);
+  Add(json, "perplexity_ratio", RatioOf(log_ratio));
   json["tokens"] = tokens.size();
   const PairedRuns klds = ByWindow(tokens, Kld);
   json.update({{"windows", klds.Count()},

@@ -93,22 +93,6 @@ struct TokenDivergence {
   int64_t rank = 0;           // of the token by q (RankOf)
 };
 
-struct MeanAndError {
-  double mean = 0;
-  std::optional<double> error;  // empty of too few windows
-};
-
-struct Divergence {
-  MeanAndError kld;
-  double kld_median = 0, kld_90 = 0, kld_95 = 0, kld_99 = 0, kld_999 = 0, kld_largest = 0;
-  MeanAndError same_top;   // a share
-  MeanAndError delta_p;    // q(token) - p(token)
-  double delta_p_rms = 0;  // root of the mean square
-  MeanAndError log_ratio;  // ln of perplexity / the reference's: the mean of loss - reference_loss
-};
-
-Divergence DivergenceOf(std::span<const TokenDivergence> tokens);  // needs at least one token
-
 // A quantile of sorted values, with linear interpolation.
 double Quantile(std::span<const double> sorted, double share);
 
@@ -133,8 +117,9 @@ std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visito
                                                const std::optional<CachePlan>& cache, const Progress& progress,
                                                ReferenceStates* states = nullptr);
 
-// The task's figures of these tokens, with sums of each window, which pair runs; of_text: the tested model's by `of`
-// (PerplexityFigures, ClassFigures), null if not finite. Throws Error for no tokens or a mean that is not finite.
+// The task's figures of these tokens, with sums of each window, which pair runs. delta_p is q(token) - p(token), and
+// perplexity_ratio exp of the mean of loss - reference_loss. of_text: the tested model's by `of` (PerplexityFigures,
+// ClassFigures), null if not finite. Throws Error for no tokens or a mean that is not finite.
 TaskResult DivergenceResult(const std::vector<TokenDivergence>& tokens,
                             std::optional<Json> (*of)(const std::vector<TokenLoss>&) = PerplexityFigures);
 

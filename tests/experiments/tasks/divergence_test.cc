@@ -174,34 +174,38 @@ TEST(QuantileTest, InterpolatesBetweenNeighbours) {
   EXPECT_EQ(Quantile(two, 0.5), 2);
 }
 
+nlohmann::ordered_json FiguresOf(const std::vector<TokenDivergence>& tokens) {
+  return tare::DivergenceResult(tokens).figures;
+}
+
 TEST(DivergenceTest, ByHand) {
   // p of the token: 1/2, 1/4, 1/8, 1/2; q: 1/4, 1/4, 1/4, 1/2.
   const double ln2 = std::log(2);
-  const TokenDivergence tokens[] = {
-      {.kld = 0.4, .reference_loss = ln2, .loss = 2 * ln2, .same_top = true, .context = 1},
-      {.kld = 0.1, .reference_loss = 2 * ln2, .loss = 2 * ln2, .same_top = true, .context = 2},
-      {.kld = 0.2, .reference_loss = 3 * ln2, .loss = 2 * ln2, .same_top = false, .context = 3},
-      {.kld = 0.1, .reference_loss = ln2, .loss = ln2, .same_top = true, .context = 4}};
-  const Divergence d = DivergenceOf(tokens);
-  EXPECT_DOUBLE_EQ(d.kld.mean, 0.2);
-  EXPECT_FALSE(d.kld.error.has_value()) << "one window";
-  EXPECT_DOUBLE_EQ(d.kld_median, 0.15);
-  EXPECT_DOUBLE_EQ(d.kld_90, 0.2 + 0.7 * 0.2);
-  EXPECT_DOUBLE_EQ(d.kld_95, 0.2 + 0.85 * 0.2);
-  EXPECT_DOUBLE_EQ(d.kld_99, 0.2 + 0.97 * 0.2);
-  EXPECT_DOUBLE_EQ(d.kld_999, 0.2 + 0.997 * 0.2);
-  EXPECT_EQ(d.kld_largest, 0.4);
-  EXPECT_EQ(d.same_top.mean, 0.75);
-  EXPECT_NEAR(d.delta_p.mean, (-0.25 + 0 + 0.125 + 0) / 4, 1e-15);
-  EXPECT_NEAR(d.delta_p_rms, std::sqrt((0.0625 + 0.015625) / 4), 1e-15);
-  EXPECT_NEAR(d.log_ratio.mean, 0, 1e-15);
+  const nlohmann::ordered_json figures =
+      FiguresOf({{.kld = 0.4, .reference_loss = ln2, .loss = 2 * ln2, .same_top = true, .context = 1},
+                 {.kld = 0.1, .reference_loss = 2 * ln2, .loss = 2 * ln2, .same_top = true, .context = 2},
+                 {.kld = 0.2, .reference_loss = 3 * ln2, .loss = 2 * ln2, .same_top = false, .context = 3},
+                 {.kld = 0.1, .reference_loss = ln2, .loss = ln2, .same_top = true, .context = 4}});
+  const auto of = [&](const char* key) { return figures.at(key).get<double>(); };
+  EXPECT_DOUBLE_EQ(of("kld"), 0.2);
+  EXPECT_TRUE(figures.at("kld_stderr").is_null()) << "one window";
+  EXPECT_DOUBLE_EQ(of("kld_median"), 0.15);
+  EXPECT_DOUBLE_EQ(of("kld_90"), 0.2 + 0.7 * 0.2);
+  EXPECT_DOUBLE_EQ(of("kld_95"), 0.2 + 0.85 * 0.2);
+  EXPECT_DOUBLE_EQ(of("kld_99"), 0.2 + 0.97 * 0.2);
+  EXPECT_DOUBLE_EQ(of("kld_99_9"), 0.2 + 0.997 * 0.2);
+  EXPECT_EQ(of("kld_largest"), 0.4);
+  EXPECT_EQ(of("same_top"), 0.75);
+  EXPECT_NEAR(of("delta_p"), (-0.25 + 0 + 0.125 + 0) / 4, 1e-15);
+  EXPECT_NEAR(of("delta_p_rms"), std::sqrt((0.0625 + 0.015625) / 4), 1e-15);
+  EXPECT_NEAR(of("perplexity_ratio"), 1, 1e-15);
 }
 
 // 49 times 1/49 is less than 1, and more for other numbers.
 TEST(DivergenceTest, AShareOfAllIsOne) {
   for (size_t n = 1; n < 3000; n += 7) {
-    const Divergence d = DivergenceOf(std::vector<TokenDivergence>(n, {.same_top = true}));
-    ASSERT_EQ(d.same_top.mean, 1) << n;
+    const nlohmann::ordered_json figures = FiguresOf(std::vector<TokenDivergence>(n, {.same_top = true}));
+    ASSERT_EQ(figures.at("same_top"), 1) << n;
   }
 }
 
@@ -215,12 +219,14 @@ TEST(DivergenceTest, ErrorsAreOverWindows) {
     tokens.push_back({.kld = kld - 0.05, .reference_loss = 1, .loss = 1 + 2 * kld, .window = window});
     klds.push_back(kld), ratios.push_back(1.5 * kld);
   }
-  const Divergence d = DivergenceOf(tokens);
-  EXPECT_NEAR(d.kld.error.value(), ErrorOfMean(klds, Units::kOfText)->error, 1e-14);
-  EXPECT_NEAR(d.log_ratio.error.value(), ErrorOfMean(ratios, Units::kOfText)->error, 1e-14);
-  EXPECT_EQ(d.same_top.mean, 0.5);
-  EXPECT_EQ(d.same_top.error, 0) << "one of two in every window";
-  EXPECT_EQ(DivergenceOf(ByContext(tokens).at(0)).kld.error, d.kld.error);
+  const nlohmann::ordered_json figures = FiguresOf(tokens);
+  const auto of = [&](const char* key) { return figures.at(key).get<double>(); };
+  EXPECT_NEAR(of("kld_stderr"), ErrorOfMean(klds, Units::kOfText)->error, 1e-14);
+  EXPECT_NEAR(of("perplexity_ratio_stderr") / of("perplexity_ratio"), ErrorOfMean(ratios, Units::kOfText)->error,
+              1e-14);
+  EXPECT_EQ(of("same_top"), 0.5);
+  EXPECT_EQ(of("same_top_stderr"), 0) << "one of two in every window";
+  EXPECT_EQ(figures.at("by_context").at(0).at("kld_stderr"), figures.at("kld_stderr"));
 }
 
 TEST(DivergenceTest, ContextsByPowersOfTwo) {
@@ -235,7 +241,7 @@ TEST(DivergenceTest, ContextsByPowersOfTwo) {
     EXPECT_EQ(of_range, first[i]);
     EXPECT_EQ(LastOfRange(of_range), last[i]);
     EXPECT_TRUE(std::ranges::equal(some, klds[i], {}, &TokenDivergence::kld)) << "in their order";
-    EXPECT_DOUBLE_EQ(DivergenceOf(some).log_ratio.mean, 0.5);
+    EXPECT_DOUBLE_EQ(FiguresOf(some).at("perplexity_ratio").get<double>(), std::exp(0.5));
     ++i;
   }
 }
