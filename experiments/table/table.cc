@@ -124,7 +124,8 @@ std::string Beside(const Table& table, Side side, const Json& row) {
 void Table::Add(std::vector<Json> values) {
   TARE_CHECK(values.size() == columns.size());
   Json& row = rows.emplace_back(Json::object());
-  for (size_t i = 0; i < values.size(); ++i) row[columns[i].name] = std::move(values[i]);
+  for (size_t i = 0; i < values.size(); ++i)
+    row[columns[i].name] = values[i].is_number_float() ? NumberOrNull(values[i].get<double>()) : std::move(values[i]);
 }
 
 Table TableOf(std::vector<Json> rows) {

@@ -49,7 +49,7 @@ struct Table {
   // Objects by column name, of text, numbers, booleans, arrays of these, or null; members may be missing.
   std::vector<Json> rows;
 
-  // Takes one value per column, in order.
+  // Takes one value per column, in order; NaN and infinities become null.
   void Add(std::vector<Json> values);
 };
 

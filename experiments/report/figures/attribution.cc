@@ -56,7 +56,7 @@ FigureData AttributionOf(const Sweep& sweep) {
   for (const SweepFigure& row : rows) {
     const auto [low, high] = EndsOf(row.change->interval);
     figure.table.Add({AttributionPanelOf(row), by_site ? row.cell->row.site : RunName(*row.cell), row.cell->model,
-                      row.cell->Plan(), NumberOrNull(row.change->value), low, high, row.cell->figures.count});
+                      row.cell->Plan(), row.change->value, low, high, row.cell->figures.count});
     const bool said = by_site || row.cell->AsStored();  // the latter as what its file loses (methods.cc)
     if (!said && figure.findings.size() < kSaid) figure.findings.push_back(CostSentence(row));
     const std::string of = AttributionPanelOf(row) + " of " + row.cell->model;
@@ -76,8 +76,7 @@ constexpr size_t kMostParts = 30;
 
 void AddEffect(const std::string& panel, const std::string& part, const char* effect, const Json& plan,
                const Json& change, const Json& n, FigureData& figure) {
-  figure.table.Add(
-      {panel, part, effect, plan, NumberOrNull(NumberAt(change, "value")), change.at("low"), change.at("high"), n});
+  figure.table.Add({panel, part, effect, plan, NumberAt(change, "value"), change.at("low"), change.at("high"), n});
 }
 
 // The rows of one task's figure, and its finding.

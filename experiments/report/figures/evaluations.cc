@@ -14,8 +14,8 @@ void AddLosses(const Json& evaluation, const std::string& name, const Json& task
   const Json& ranges = task.at("by_position");
   for (const Json& range : ranges) {
     const double loss = NumberAt(range, "nll"), error = NumberAt(range, "nll_stderr");
-    figure.table.Add({of, range.at("first"), range.at("last"), NumberOrNull(loss), NumberOrNull(error),
-                      NumberOrNull(loss - error), NumberOrNull(loss + error), range.at("tokens")});
+    figure.table.Add(
+        {of, range.at("first"), range.at("last"), loss, error, loss - error, loss + error, range.at("tokens")});
   }
   if (ranges.empty()) return;
   const Json &first = ranges.front(), &last = ranges.back();
@@ -31,7 +31,7 @@ void AddContexts(const Json& evaluation, const std::string&, const Json& task, F
     const double kld = NumberAt(range, "kld");
     if (kld <= 0)
       figure.missing.push_back(Formatted("{}, context {}: a log axis cannot show {}", of, RangeName(first, last), kld));
-    figure.table.Add({of, first, last, NumberOrNull(kld), range.at("perplexity_ratio"), range.at("tokens")});
+    figure.table.Add({of, first, last, kld, range.at("perplexity_ratio"), range.at("tokens")});
   }
   if (task.at("by_context").empty()) return;
   const Json &first = task["by_context"].front(), &last = task["by_context"].back();
@@ -50,8 +50,8 @@ void AddGroups(const Json& evaluation, const std::string& name, const Json& task
   for (const Json& group : task.at("by")) {
     if (!group.contains("depth") || !group.contains("length")) return;
     const double acc = NumberAt(group, "acc"), n = NumberAt(group, "n");
-    figure.table.Add({panel, group["depth"], group["length"], NumberOrNull(acc),
-                      NumberOrNull(NumberAt(group, "acc_low")), NumberOrNull(NumberAt(group, "acc_high")), group["n"]});
+    figure.table.Add({panel, group["depth"], group["length"], acc, NumberAt(group, "acc_low"),
+                      NumberAt(group, "acc_high"), group["n"]});
     if (std::isnan(acc)) continue;
     if (acc < least) least = acc, worst = &group;
     found += acc * n;

@@ -242,7 +242,7 @@ double AddGrid(const std::string& panel, const std::string& site, const ChannelG
                   token_end = std::min(token + grid.token_step, grid.tokens),
                   channel = at % grid.ChannelRanges() * grid.channel_step,
                   channel_end = std::min(channel + grid.channel_step, grid.channels);
-    figure.table.Add({panel, token, token_end, channel, channel_end, NumberOrNull(grid.largest[i]),
+    figure.table.Add({panel, token, token_end, channel, channel_end, grid.largest[i],
                       grid.sequences * (token_end - token) * (channel_end - channel)});
     if (grid.largest[i] > most) {
       most = grid.largest[i];
@@ -270,8 +270,8 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
   std::ranges::stable_sort(all, {}, &Largest::site);  // logits first
   FigureData figure = FigureOfKind("largest");
   for (const Largest& one : all) {
-    figure.table.Add({one.site, one.model, one.layer, "largest", NumberOrNull(one.largest.size), one.count});
-    figure.table.Add({one.site, one.model, one.layer, "median", NumberOrNull(one.median), one.count});
+    figure.table.Add({one.site, one.model, one.layer, "largest", one.largest.size, one.count});
+    figure.table.Add({one.site, one.model, one.layer, "median", one.median, one.count});
     const auto differs = [&](const Largest& other) { return LineOf(one) == LineOf(other) && RestDiffers(other); };
     if (!std::isnan(one.rest.size) && std::ranges::any_of(all, differs))
       figure.table.Add(

@@ -71,7 +71,7 @@ std::string NewPanel(const std::string& panel, const Table& table) {
 
 // Adds the row of a map, or of the difference; each lacks figures that the other has.
 void AddMap(const Json& place, const Json& map, const Json& of, const Json& positions, Table& table) {
-  std::vector<Json> row{place.at("panel"), place.at("layer"), map, NumberOrNull(NumberAt(of, "error"))};
+  std::vector<Json> row{place.at("panel"), place.at("layer"), map, NumberAt(of, "error")};
   for (const char* key : kErrorFigures) row.push_back(of.contains(key) ? NumberOrNull(NumberAt(of, key)) : Json());
   row.push_back(positions);
   table.Add(std::move(row));
@@ -192,7 +192,7 @@ std::vector<FigureData> Maps(const Material& material) {
       const std::string panel = of.model + (two_maps && key.map ? Formatted(", map {}", *key.map) : "");
       for (const auto& [name, value] : measures)
         FigureNamed(Formatted("maps:{}.{}", Name(key.site), name), figures)
-            .table.Add({panel, *key.layer, *key.head, NumberOrNull(value), s.outliers.count()});
+            .table.Add({panel, *key.layer, *key.head, value, s.outliers.count()});
     }
   }
   for (FigureData& figure : figures) {

@@ -105,9 +105,8 @@ void AddVersion(const SweepFigure& row, FigureData& figure) {
   const Json drawn = Drawn(row, *row.change);
   figure.table.Add({row.cell->task + ", " + row.figure->keys.name + (IsPerplexity(row) ? " (%)" : ""), row.cell->model,
                     text(version.plan), text(version.method), text(version.calibration),
-                    version.quantized_bits > 0 ? NumberOrNull(version.quantized_bits) : Json(),
-                    NumberOrNull(version.bits_per_weight), NumberOrNull(version.megabytes),
-                    NumberOrNull(row.figure->value), drawn["value"], drawn["low"], drawn["high"],
+                    version.quantized_bits > 0 ? NumberOrNull(version.quantized_bits) : Json(), version.bits_per_weight,
+                    version.megabytes, row.figure->value, drawn["value"], drawn["low"], drawn["high"],
                     VerdictWord(*row.change), row.change->windows > 0 ? Json(row.change->windows) : Json(),
                     row.cell->figures.count});
   Json& added = figure.table.rows.back();  // with what is for the drawing alone

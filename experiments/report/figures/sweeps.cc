@@ -87,8 +87,8 @@ FigureData BitsFigure(const Sweep& sweep) {
     const auto [low, high] = EndsOf(row);
     // 16 bits are where every line begins.
     for (const std::string& scale : row.cell->row.bits == 16 ? scales : std::vector{ScaleOf(*row.cell)}) {
-      figure.table.Add({BitsPanelOf(row), row.cell->model, scale, row.cell->row.bits, NumberOrNull(row.figure->value),
-                        low, high, row.cell->figures.count, UnitOf(row)});
+      figure.table.Add({BitsPanelOf(row), row.cell->model, scale, row.cell->row.bits, row.figure->value, low, high,
+                        row.cell->figures.count, UnitOf(row)});
       figure.table.rows.back()["floor"] = floors.at(BitsPanelOf(row));  // for the drawing alone
     }
   }
@@ -172,11 +172,10 @@ FigureData DifferencesFigure(const Sweep& sweep) {
                                           VerdictWord(*row.change)));
     const Comparison& drop = row.drop != nullptr ? *row.drop : *row.change;
     const auto [low, high] = EndsOf(drop.interval);
-    figure.table.Add({row.cell->task + ", " + row.figure->keys.name, PairName(row), row.cell->model,
-                      NumberOrNull(row.change->value),
-                      row.drop != nullptr ? NumberOrNull(row.change->value - drop.value) : Json(),
-                      NumberOrNull(drop.value), low, high, drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(),
-                      VerdictWord(drop), drop.windows > 0 ? Json(drop.windows) : Json(), row.cell->figures.count});
+    figure.table.Add({row.cell->task + ", " + row.figure->keys.name, PairName(row), row.cell->model, row.change->value,
+                      row.drop != nullptr ? NumberOrNull(row.change->value - drop.value) : Json(), drop.value, low,
+                      high, drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(), VerdictWord(drop),
+                      drop.windows > 0 ? Json(drop.windows) : Json(), row.cell->figures.count});
     figure.table.rows.back()["offset"] = source.empty() ? row.cell->model : "";  // for the drawing alone
   }
   return figure;

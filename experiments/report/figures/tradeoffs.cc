@@ -118,8 +118,8 @@ void AddFrontiers(FigureData& figure) {
 void AddLimit(const std::string& panel, const Json& json, FigureData& figure) {
   const Json& frontier = json.at("frontier");
   for (const Json* point : {&frontier.front(), &frontier.back()})
-    figure.table.Add({panel, "allowed", nullptr, NumberOrNull(NumberAt(*point, "bits")),
-                      NumberOrNull(NumberAt(json, "within")), nullptr, nullptr, nullptr});
+    figure.table.Add(
+        {panel, "allowed", nullptr, NumberAt(*point, "bits"), NumberAt(json, "within"), nullptr, nullptr, nullptr});
 }
 
 std::string MeasuredLoss(const Json& point) {
@@ -148,14 +148,13 @@ void AddSearch(const Json& json, FigureData& figure) {
   const Json& frontier = json.at("frontier");
   if (frontier.empty()) return;
   for (const Json& point : frontier)
-    figure.table.Add({panel, "predicted", point.at("step"), NumberOrNull(NumberAt(point, "bits")),
-                      NumberOrNull(NumberAt(point, "predicted")), nullptr, nullptr, nullptr});
+    figure.table.Add({panel, "predicted", point.at("step"), NumberAt(point, "bits"), NumberAt(point, "predicted"),
+                      nullptr, nullptr, nullptr});
   const Json* answer = nullptr;
   for (const Json& point : json.at("verified")) {
     const Json& change = point.at("tasks").at(0).at("change");
-    figure.table.Add({panel, "measured", point.at("step"), NumberOrNull(NumberAt(point, "bits")),
-                      NumberOrNull(NumberAt(change, "value")), NumberOrNull(NumberAt(change, "low")),
-                      NumberOrNull(NumberAt(change, "high")), point.at("plan")});
+    figure.table.Add({panel, "measured", point.at("step"), NumberAt(point, "bits"), NumberAt(change, "value"),
+                      NumberAt(change, "low"), NumberAt(change, "high"), point.at("plan")});
     if (point.at("plan") == json.at("plan")) answer = &point;
   }
   if (!json.contains("budget")) AddLimit(panel, json, figure);
