@@ -4,6 +4,7 @@
 
 #include "experiments/model/model.h"
 #include "experiments/observe/description.h"
+#include "experiments/tasks/items/lines.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "experiments/text/utf8.h"
 #include "quant/file/mapped_file.h"
@@ -229,28 +230,15 @@ void WriteLine(const Tokenizer& tokenizer, std::string_view text, bool special, 
   out.Write("]}\n");
 }
 
-// {"text": "..."}
-std::string TextOf(std::string_view line, const std::string& where) {
-  const nlohmann::json json = ParseJson(line, where);
-  if (!json.is_object() || !json.contains("text") || !json["text"].is_string())
-    Fail("{}: got {}, expected an object with a string \"text\"", where, std::string(line.substr(0, 80)));
-  return json["text"].get<std::string>();
-}
-
 void WriteLines(const Tokenizer& tokenizer, const TokenizeArguments& options, TokenLines& out) {
+  const auto write = [&](std::string_view text) { WriteLine(tokenizer, text, !options.no_special, out); };
+  if (options.input.ends_with(".jsonl"))
+    return ForEachLine(options.input, 0, TakeFrom::kStart, [&](const JsonLine& line) {
+      write(StringField(ParseObject(line.text, line.where, "a string \"text\""), "text", line.where));
+    });
   const MappedFile file(options.input);
-  const std::string_view text = file.text();
-  RequireUtf8(text, options.input);
-  if (!options.input.ends_with(".jsonl")) return WriteLine(tokenizer, text, !options.no_special, out);
-  size_t number = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string where = Formatted("{}: line {}", options.input, ++number);
-    const std::string_view line = text.substr(at, end - at);
-    at = end + 1;
-    if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    WriteLine(tokenizer, TextOf(line, where), !options.no_special, out);
-  }
+  RequireUtf8(file.text(), options.input);
+  write(file.text());
 }
 
 void RunTokenize(const TokenizeArguments& options) {
