@@ -25,16 +25,17 @@ void AddSharedOptions(CLI::App& command, CellsCommand& options) {
   options.machine.AddTo(command, AddHashAgain);
 }
 
-ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs,
-                         const std::string& schema) {
+ClaimedFolder ClaimCells(const CellsCommand& options, const std::string& study, const std::string& schema,
+                         const std::vector<std::string>& others) {
   const SweepOptions& sweep = options.sweep;
-  std::vector<std::string> inputs(sweep.models.begin(), sweep.models.end()), names{"cells.jsonl"};
+  std::vector<std::string> inputs(sweep.models.begin(), sweep.models.end()),
+      names{"cells.jsonl", study + ".csv", study + ".txt", study + ".json"};
   inputs.insert(inputs.end(), sweep.statistics.begin(), sweep.statistics.end());
   inputs.insert(inputs.end(), options.folders.begin(), options.folders.end());
   for (const TaskSpec& task : sweep.tasks) inputs.push_back(task.file);
   OutputsIn(inputs, sweep.folder, {});
   auto folder = std::make_unique<const OutputFolder>(sweep.folder);
-  names.insert(names.end(), outputs.begin(), outputs.end());
+  names.insert(names.end(), others.begin(), others.end());
   std::vector<Output> files = OutputsIn({}, sweep.folder, names);
   // A folder with runs or results in JSON is one that Tare wrote; what reads the runs refuses others.
   const bool ours = std::ranges::any_of(files, [](const Output& file) {
@@ -52,6 +53,21 @@ ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::str
 std::string MadeIn(const std::filesystem::path& folder, const std::string& table) {
   const std::string path = folder / table;
   return folder.string() + Made(path).substr(path.size());
+}
+
+void WriteStudy(const std::filesystem::path& folder, const std::string& study, const StudyResult& result) {
+  WriteFileAtomically(folder / (study + ".csv"), result.csv);
+  WriteFileAtomically(folder / (study + ".txt"), result.table);
+  WriteFileAtomically(folder / (study + ".json"), JsonText(WithCommand(result.json), 2) + "\n");
+}
+
+void ShowStudy(const CellsCommand& options, const std::string& study, const StudyResult& result) {
+  if (PrintsTables(options.json)) {
+    PrintText("{}", result.table);
+    PrintLine("\n{0}finished runs, {1}.csv, {1}.json and {1}.txt are in\n{2}", result.legend, study,
+              MadeIn(options.sweep.folder, study + ".txt"));
+  }
+  WriteJson(options.json, result.json);
 }
 
 std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line, int64_t runs_later) {

@@ -24,16 +24,26 @@ struct CellsCommand {
 void AddCellsOptions(CLI::App& command, CellsCommand& options);
 void AddSharedOptions(CLI::App& command, CellsCommand& options);  // the groups that come last
 
-// Held before its files, so that none is refused. outputs: files besides cells; schema: of --json, "tare.sweep/".
+// Held before its files, so that none is refused: the cells, a study's (WriteStudy) and others. schema: of --json,
+// "tare.sweep/".
 struct ClaimedFolder {
   std::unique_ptr<const OutputFolder> folder;
   std::vector<AtomicFile> files;
 };
-ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs,
-                         const std::string& schema);
+ClaimedFolder ClaimCells(const CellsCommand& options, const std::string& study, const std::string& schema,
+                         const std::vector<std::string>& others = {});
 
 // The folder, with " (replaced)" if it had this table before.
 std::string MadeIn(const std::filesystem::path& folder, const std::string& table);
+
+// A finished study: STUDY.json, STUDY.csv and STUDY.txt of its folder, and what a reader of the table has to know.
+struct StudyResult {
+  Json json;
+  std::string csv, table, legend;
+};
+void WriteStudy(const std::filesystem::path& folder, const std::string& study, const StudyResult& result);
+// On standard output and to --json, with the names of the files.
+void ShowStudy(const CellsCommand& options, const std::string& study, const StudyResult& result);
 
 // Runs the cells and shows progress in the line; `runs_later`: runs of the command after them.
 std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line, int64_t runs_later = 0);
@@ -45,23 +55,17 @@ void PrintCells(const SweepOptions& options);
 void Select(CellsCommand& options);
 void Merge(const CellsCommand& options);
 
-// `tare sweep` and `tare compare`: their options but the last ones, and running a sweep and writing it to its folder.
+// `tare sweep` and `tare compare`: their options but the last ones, and running a sweep and writing it, as "table".
 void AddSweepOptions(CLI::App& command, CellsCommand& options);
-
-// A finished study's parts; of a sweep as they were written to table.csv, table.txt and table.json of the folder.
-struct StudyResult {
-  Json json;
-  std::string table, legend;
-};
 StudyResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t runs_later = 0);
 
-// What attribute, and compare per model, write of an attribution beside the cells: attribution.csv, .txt and .json.
+// What attribute, and compare per model, write of an attribution beside the cells, as "attribution".
 ClaimedFolder ClaimAttribution(const CellsCommand& options);
 
 struct AttributionResult : StudyResult {  // tare.attribution/1
   AttributedModel model;
 };
-// From the cells of RunCells; writes the files.
+// From the cells of RunCells.
 AttributionResult WriteAttribution(const SweepOptions& options, const AttributionQuestion& question,
                                    std::vector<SweepCell> cells);
 

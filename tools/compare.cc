@@ -22,17 +22,16 @@ AttributionResult RunOne(const ModelAttribution& model, ProgressLine& line, int6
 
 int64_t RunsOf(const ModelAttribution& model) { return std::ssize(model.sweep.question.plans); }
 
-// Writes attribution.csv of the two side by side into the comparison's folder. `plan` is shown as the user gave it. As
-// JSON: {"plan", "tokens", "models": [tare.attribution/1, ..], "differences"}.
-StudyResult RunBoth(const std::vector<ModelAttribution>& both, const std::string& plan,
-                    const std::filesystem::path& folder, ProgressLine& line) {
+// The two side by side. `plan` is shown as the user gave it. As JSON: {"plan", "tokens", "models":
+// [tare.attribution/1, ..], "differences"}.
+StudyResult RunBoth(const std::vector<ModelAttribution>& both, const std::string& plan, ProgressLine& line) {
   const AttributionResult a = RunOne(both.at(0), line, RunsOf(both.at(1))), b = RunOne(both.at(1), line, 0);
   const std::vector<AttributionPair> pairs = PairAttributions(a.model, b.model, both[0].question.plan);
-  WriteFileAtomically(folder / "attribution.csv", AttributionPairCsv(pairs));
   return {.json = {{"plan", both[0].question.plan.canonical()},
                    {"tokens", both[0].sweep.windows.tokens},
                    {"models", {a.json, b.json}},
                    {"differences", AttributionPairJson(pairs)}},
+          .csv = AttributionPairCsv(pairs),
           .table = AttributionPairTable(pairs, plan, {a.json.at("model"), b.json.at("model")}),
           .legend = AttributionPairLegend(pairs)};
 }
@@ -54,7 +53,7 @@ Compared RunAll(const SweepOptions& options, const std::vector<ModelAttribution>
     line.Begin(what, runs_after + of_sites);
     return line.Callback();
   });
-  const StudyResult attribution = both.empty() ? StudyResult() : RunBoth(both, plan, options.folder, line);
+  const StudyResult attribution = both.empty() ? StudyResult() : RunBoth(both, plan, line);
   Compared all{.json = {{"schema", "tare.compare/1"}, {"outliers", outliers}, {"sweep", sweep.json}},
                .page = OutlierTable(outliers) + OutlierLegend(outliers) + sweep.table + "\n" + sweep.legend};
   if (pairs.size() > 1) {
@@ -65,7 +64,10 @@ Compared RunAll(const SweepOptions& options, const std::vector<ModelAttribution>
     all.page += PairSpreadTable(spreads);
   }
   WriteFileAtomically(options.folder / "outliers.csv", OutlierCsv(outliers));
-  if (!both.empty()) all.json["attribution"] = attribution.json;
+  if (!both.empty()) {
+    all.json["attribution"] = attribution.json;
+    WriteFileAtomically(options.folder / "attribution.csv", attribution.csv);
+  }
   all.page += attribution.table + attribution.legend;
   return all;
 }
@@ -76,10 +78,9 @@ void Run(const CLI::App&, CompareArguments& options) {
   CompleteQuestion(sweep);
   sweep.study = "compare";
   TextOf(sweep.tasks);  // refuses tasks without one before the folder is claimed
-  const ClaimedFolder claims = ClaimCells(options,
-                                          {"table.csv", "table.txt", "table.json", "outliers.jsonl", "outliers.csv",
-                                           "attribution.csv", "pairs.csv", "compare.txt", "compare.json"},
-                                          "tare.compare/");
+  const ClaimedFolder claims =
+      ClaimCells(options, "table", "tare.compare/",
+                 {"outliers.jsonl", "outliers.csv", "attribution.csv", "pairs.csv", "compare.txt", "compare.json"});
   sweep.math = options.machine.Apply();
   for (const std::filesystem::path& model : sweep.models) LoadConfig(model);
   const int64_t tokens = sweep.windows.tokens;

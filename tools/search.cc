@@ -93,20 +93,6 @@ std::vector<SweepCell> Cells(SearchArguments& options) {
   return cells;
 }
 
-void Write(const SearchArguments& options, const Search& search) {
-  const std::string table = SearchTable(search);
-  const Json json = SearchJson(search);
-  const std::filesystem::path& folder = options.sweep.folder;
-  WriteFileAtomically(folder / "search.csv", SearchCsv(search));
-  WriteFileAtomically(folder / "search.txt", table);
-  WriteFileAtomically(folder / "search.json", JsonText(json, 2) + "\n");
-  if (PrintsTables(options.json)) {
-    PrintText("{}", table);
-    PrintLine("\nfinished runs, search.csv, search.json and search.txt are in {}", folder.string());
-  }
-  WriteJson(options.json, json);
-}
-
 // The answer, rounded to nearest.
 void WriteModel(const SearchArguments& options, const Search& search) {
   if (options.out_model.empty()) return;
@@ -140,7 +126,7 @@ void Run(const CLI::App& command, SearchArguments& options) {
   search.parts = std::move(choices.parts);
   Select(options);
   options.sweep.tasks = all;
-  const ClaimedFolder claims = ClaimCells(options, {"search.csv", "search.txt", "search.json"}, "tare.search/");
+  const ClaimedFolder claims = ClaimCells(options, "search", "tare.search/");
   const std::vector<AtomicFile> model = ClaimFiles({}, {{options.out_model, Hdf5With("tare.quantized/")}});
   options.sweep.tasks = {all.front()};
   options.sweep.math = options.machine.Apply();
@@ -156,7 +142,10 @@ void Run(const CLI::App& command, SearchArguments& options) {
     options.sweep.question.plans = {"f32", plan};
     return PointOf(step, Plan::Parse(plan).canonical(), Cells(options));
   });
-  Write(options, search);
+  const StudyResult result{
+      .json = SearchJson(search), .csv = SearchCsv(search), .table = SearchTable(search), .legend = {}};
+  WriteStudy(options.sweep.folder, "search", result);
+  ShowStudy(options, "search", result);
   WriteModel(options, search);
 }
 

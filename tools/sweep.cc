@@ -59,7 +59,7 @@ void Run(const CLI::App& command, CellsCommand& options) {
   options.sweep.tasks = ParseTasks(options.tasks);
   if (options.list) return PrintCells(options.sweep);
   Select(options);
-  const ClaimedFolder claims = ClaimCells(options, {"table.csv", "table.txt", "table.json"}, "tare.sweep/");
+  const ClaimedFolder claims = ClaimCells(options, "table", "tare.sweep/");
   if (options.sweep.source.empty()) WarnOfQuantized(options.sweep.models);
   options.sweep.math = options.machine.Apply();
   Merge(options);
@@ -67,12 +67,7 @@ void Run(const CLI::App& command, CellsCommand& options) {
     ProgressLine line("");
     return RunAndWrite(options.sweep, line);
   }();
-  if (PrintsTables(options.json)) {
-    PrintText("{}", result.table);
-    PrintLine("\n{}finished runs, table.csv, table.json and table.txt are in {}", result.legend,
-              MadeIn(options.sweep.folder, "table.txt"));
-  }
-  WriteJson(options.json, result.json);
+  ShowStudy(options, "table", result);
 }
 
 struct AttributeArguments : CellsCommand {
@@ -84,24 +79,15 @@ void Run(const CLI::App&, AttributeArguments& options) {
   SweepOptions& sweep = options.sweep;
   sweep.models = {options.model};
   sweep.tasks = ParseTasks(options.tasks);
-  if (options.list) {
-    AskAttribution(sweep, options.plan, options.by);
-    return PrintCells(sweep);
-  }
+  const AttributionQuestion question = AskAttribution(sweep, options.plan, options.by);
+  if (options.list) return PrintCells(sweep);
   Select(options);
   const ClaimedFolder claims = ClaimAttribution(options);
   sweep.math = options.machine.Apply();
-  const AttributionQuestion question = AskAttribution(sweep, options.plan, options.by);
   Merge(options);
   std::vector<SweepCell> cells = RunCells(sweep);
   if (sweep.only) return PrintLine("finished runs are in {}", sweep.folder.string());
-  const AttributionResult result = WriteAttribution(sweep, question, std::move(cells));
-  if (PrintsTables(options.json)) {
-    PrintText("{}", result.table);
-    PrintLine("\n{}finished runs, attribution.csv, attribution.json and attribution.txt are in\n{}", result.legend,
-              MadeIn(sweep.folder, "attribution.txt"));
-  }
-  WriteJson(options.json, result.json);
+  ShowStudy(options, "attribution", WriteAttribution(sweep, question, std::move(cells)));
 }
 
 }  // namespace
@@ -113,6 +99,7 @@ StudyResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t
   Comparisons comparisons = CompareCells(cells);
   comparisons.margin = options.margin;
   StudyResult result{.json = WithCommand(SweepJson(cells, comparisons)),
+                     .csv = SweepCsv(cells, comparisons),
                      .table = SweepTable(cells, comparisons),
                      .legend = SweepLegend(comparisons)};
   if (!options.source.empty()) {
@@ -126,10 +113,7 @@ StudyResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t
     if (!differences.empty()) result.json["between_methods"] = TableJson(PairSpreads(differences));
     result.table += CutSpreadTable(cuts) + CutDifferenceTable(differences);
   }
-  const std::filesystem::path& folder = options.folder;
-  WriteFileAtomically(folder / "table.csv", SweepCsv(cells, comparisons));
-  WriteFileAtomically(folder / "table.txt", result.table);
-  WriteFileAtomically(folder / "table.json", JsonText(result.json, 2) + "\n");
+  WriteStudy(options.folder, "table", result);
   return result;
 }
 
@@ -179,7 +163,7 @@ void AddSweep(CLI::App& app) {
 // ---- attribute
 
 ClaimedFolder ClaimAttribution(const CellsCommand& options) {
-  return ClaimCells(options, {"attribution.csv", "attribution.txt", "attribution.json"}, "tare.attribution/");
+  return ClaimCells(options, "attribution", "tare.attribution/");
 }
 
 AttributionResult WriteAttribution(const SweepOptions& options, const AttributionQuestion& question,
@@ -187,12 +171,13 @@ AttributionResult WriteAttribution(const SweepOptions& options, const Attributio
   const std::string name = cells.front().model;
   AttributedModel model = AttributeCells(options, question, std::move(cells));
   const std::vector<Attribution>& all = model.attributions;
-  const Json json = AttributionJson(all, name, question.plan, question.by);
-  const std::string table = AttributionTable(all), legend = AttributionLegend(all);
-  WriteFileAtomically(options.folder / "attribution.csv", AttributionCsv(all, question.plan));
-  WriteFileAtomically(options.folder / "attribution.txt", table);
-  WriteFileAtomically(options.folder / "attribution.json", JsonText(WithCommand(json), 2) + "\n");
-  return {{.json = json, .table = table, .legend = legend}, std::move(model)};
+  AttributionResult result{{.json = AttributionJson(all, name, question.plan, question.by),
+                            .csv = AttributionCsv(all, question.plan),
+                            .table = AttributionTable(all),
+                            .legend = AttributionLegend(all)},
+                           std::move(model)};
+  WriteStudy(options.folder, "attribution", result);
+  return result;
 }
 
 void AddAttribute(CLI::App& app) {

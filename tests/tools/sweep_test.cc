@@ -280,7 +280,7 @@ TEST_F(SweepCommandTest, ASecondTaskKeepsTheTablesOfTheFirst) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, Not(HasSubstr("not in the tables")));
   EXPECT_THAT(Get("s", "table.txt"), AllOf(HasSubstr("perplexity:other, "), HasSubstr("perplexity:ids, ")));
-  EXPECT_THAT(outcome.out, HasSubstr("table.txt are in " + (folder_ / "s").string() + " (replaced)\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("table.txt are in\n" + (folder_ / "s").string() + " (replaced)\n"));
 }
 
 TEST_F(SweepCommandTest, ImpossibleCellsAreRefusedFirst) {
