@@ -63,45 +63,52 @@ void CheckRotation(const Rule* rule, const SiteKey& place, int64_t in) {
   }
 }
 
+// What RefuseRule says of an input that the integer kernels do not multiply; nothing of one that they do.
+struct Refused {
+  const Rule& rule;
+  std::string got, expected, attempt;
+};
+using Refusable = std::optional<Refused>;
+
 // Products of integers need the same rotation of weights and inputs.
-void CheckSameRotation(const Rule* rule, const SiteKey& key, const StoredWeight& stored, const Rule& input) {
+Refusable RefusedRotation(const Rule* rule, const SiteKey& key, const StoredWeight& stored, const Rule& input) {
   const Hadamard* const of_weight = rule != nullptr ? rule->options.Rotation(stored.in) : stored.rotation;
-  if (input.options.Rotation(stored.in) == of_weight) return;
-  RefuseRule(input, RotationText(input.options.Rotation(stored.in)),
-             Formatted("that of {}, {}", TextOf(key), RotationText(of_weight)),
-             "the same +hadamard for weights and their inputs, or simulating it");
+  if (input.options.Rotation(stored.in) == of_weight) return {};
+  return Refused{input, RotationText(input.options.Rotation(stored.in)),
+                 Formatted("that of {}, {}", TextOf(key), RotationText(of_weight)),
+                 "the same +hadamard for weights and their inputs, or simulating it"};
 }
 
-// As CheckSameRotation, where it is not known how the weights are stored.
-void CheckSameOption(const Rule* rule, const Rule& input) {
-  if (rule == nullptr || rule->options.hadamard.has_value() == input.options.hadamard.has_value()) return;
-  RefuseRule(input, input.options.hadamard ? "+hadamard" : "no rotation", "that of '" + rule->text + "'",
-             "the same +hadamard for weights and their inputs, or simulating it");
+// As RefusedRotation, where it is not known how the weights are stored.
+Refusable RefusedOption(const Rule* rule, const Rule& input) {
+  if (rule == nullptr || rule->options.hadamard.has_value() == input.options.hadamard.has_value()) return {};
+  return Refused{input, input.options.hadamard ? "+hadamard" : "no rotation", "that of '" + rule->text + "'",
+                 "the same +hadamard for weights and their inputs, or simulating it"};
 }
 
-// Refuses codes in groups that the integer kernels cannot use.
-void CheckExecutedWeight(const ResolvedPlan& plan, const ModelSites& model, const SiteKey& key,
-                         const StoredWeight& stored, const Rule& input) {
+// Codes in groups that the integer kernels cannot use.
+Refusable RefusedCodes(const ResolvedPlan& plan, const ModelSites& model, const SiteKey& key,
+                       const StoredWeight& stored, const Rule& input) {
   const Rule* rule = plan.RuleAt(key);
-  CheckSameRotation(rule, key, stored, input);
+  const Rule& named = rule != nullptr ? *rule : input;
   const Format format = rule != nullptr ? rule->format : *stored.format;
   if (!AsStepCodes(format))
-    RefuseRule(rule != nullptr ? *rule : input, Formatted("{} in {}", TextOf(key), Name(format)),
-               "values that are integers times a step, as integer kernels need", "simulating it, or mxfp4 or mxint8");
+    return Refused{named, Formatted("{} in {}", TextOf(key), Name(format)),
+                   "values that are integers times a step, as integer kernels need",
+                   "simulating it, or mxfp4 or mxint8"};
   const int64_t group = rule != nullptr ? GroupOf(rule->granularity, stored.in) : stored.group;
   if (stored.in % group != 0) {
     const int smaller = Info(Format::kNvFp4).block;
     const bool fits = rule != nullptr && stored.in % smaller == 0;
-    RefuseRule(
-        rule != nullptr ? *rule : input,
-        Formatted("blocks of {} for rows of {} weights of {}", group, stored.in, TextOf(key)), "a divisor",
-        fits ? Formatted("{}=nvfp4 after it, of blocks of {}, or simulating it", Name(key.site), smaller) : kSimulate);
+    return Refused{
+        named, Formatted("blocks of {} for rows of {} weights of {}", group, stored.in, TextOf(key)), "a divisor",
+        fits ? Formatted("{}=nvfp4 after it, of blocks of {}, or simulating it", Name(key.site), smaller) : kSimulate};
   }
-  if (group == stored.in || group % PackedMatrix::kRecord == 0) return;
+  if (group == stored.in || group % PackedMatrix::kRecord == 0) return {};
   const std::string expected = Formatted("multiples of {} or one scale per channel", PackedMatrix::kRecord);
   const std::string got = Formatted("groups of {} in {}", group, TextOf(key));
-  if (rule == nullptr || (stored.format && stored.scheme.empty())) RefuseRule(input, got, expected, kSimulate);
-  RefuseRule(*rule, got, expected, GroupThatFits(*rule, plan, model, key));
+  if (rule == nullptr || (stored.format && stored.scheme.empty())) return Refused{input, got, expected, kSimulate};
+  return Refused{*rule, got, expected, GroupThatFits(*rule, plan, model, key)};
 }
 
 std::string StoredText(const StoredWeight& stored) {
@@ -157,17 +164,18 @@ void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
   if (const Rule* const head = plan.RuleAt({Site::kLmHeadW})) CheckUse(*head, Use::kStored, model);
 }
 
-// Refuses what the integer kernels do not multiply by these weights.
-void CheckInput(const ResolvedPlan& plan, const ModelSites& model, const SiteKey& key, const Rule& input) {
-  CheckUse(input, Use::kInput);
+// Why the integer kernels do not multiply an input by these weights, beside what its rule is (Use::kInput).
+Refusable RefusedInput(const ResolvedPlan& plan, const ModelSites& model, const SiteKey& key, const Rule& input) {
   if (HasTensorScale(input) && (IsOfExperts(key.site) || key.site == Site::kLmHeadW))
-    RefuseRule(input, "a scale of all tokens at " + TextOf(key), "one of those that meet its weights", kSimulate);
-  const auto stored = model.weights.find(key);
-  if (stored == model.weights.end()) return CheckSameOption(plan.RuleAt(key), input);
-  if (plan.RuleAt(key) == nullptr && !stored->second.format)
-    RefuseRule(input, TextOf(key) + " in " + StoredText(stored->second), "weights in integers with it",
-               "it with weights=int8/channel, or simulating it");
-  CheckExecutedWeight(plan, model, key, stored->second, input);
+    return Refused{input, "a scale of all tokens at " + TextOf(key), "one of those that meet its weights", kSimulate};
+  const auto found = model.weights.find(key);
+  if (found == model.weights.end()) return RefusedOption(plan.RuleAt(key), input);
+  const StoredWeight& stored = found->second;
+  if (plan.RuleAt(key) == nullptr && !stored.format)
+    return Refused{input, TextOf(key) + " in " + StoredText(stored), "weights in integers with it",
+                   "it with weights=int8/channel, or simulating it"};
+  if (Refusable rotation = RefusedRotation(plan.RuleAt(key), key, stored, input)) return rotation;
+  return RefusedCodes(plan, model, key, stored, input);
 }
 
 // Refuses rules for sites without an integer kernel, and integers of inputs of linear layers without one. Gives the
@@ -180,12 +188,11 @@ std::set<SiteKey> CheckExecuted(const ResolvedPlan& plan, const ModelSites& mode
       const SiteKey place = InputKeyOf(key);
       const Rule* const input = plan.RuleAt(place);
       if (input == nullptr || simulated.contains(place)) continue;
-      try {
-        CheckInput(plan, model, key, *input);
-      } catch (const Error&) {
-        if (IsInteger(input->format)) throw;
-        simulated.insert(place);
-      }
+      const bool integers = IsInteger(input->format);
+      if (integers) CheckUse(*input, Use::kInput);
+      const Refusable refused = RefusedInput(plan, model, key, *input);
+      if (refused && integers) RefuseRule(refused->rule, refused->got, refused->expected, refused->attempt);
+      if (refused || RefusalOf(*input, Use::kInput) != nullptr) simulated.insert(place);
     }
   }
   return simulated;
