@@ -81,11 +81,11 @@ TEST_F(FilesTest, WhatACommandKeepsForItselfIsNoInput) {
     ASSERT_EQ(CallTare({"quantize", In("m"), "--method", "hadamard", "--out", In(name)}).exit_code, 0);
     Keeps(name,
           {"quantize", In(name), "--plan", "weights=int4/channel", "--method", "gptq", "--calibrate",
-           PairFolder("heldout.txt"), "--tokens", "256", "--out", In("x.h5")},
+           PairFolder("heldout.txt"), "--tokens", "64", "--out", In("x.h5")},
           both);
   }
   const std::vector<std::string> search{
-      "search", In("m"), "--input",  PairFolder("heldout.txt"), "--tokens", "256", "--bits-per-weight", "6", "--bits",
+      "search", In("m"), "--input",  PairFolder("heldout.txt"), "--tokens", "64", "--bits-per-weight", "6", "--bits",
       "8,4",    "--out", In("found")};
   const auto with = [](std::vector<std::string> command, std::vector<std::string> more) {
     command.insert(command.end(), more.begin(), more.end());
@@ -100,7 +100,7 @@ TEST_F(FilesTest, WhatACommandKeepsForItselfIsNoInput) {
         "is a file of the input");
   const std::vector<std::string> compare{
       "compare",  In("m"), In("m2"), "--bits", "4", "--tasks", "perplexity=" + PairFolder("heldout.txt").string(),
-      "--tokens", "128",   "--out",  In("cmp")};
+      "--tokens", "64",    "--out",  In("cmp")};
   ASSERT_EQ(CallTare(compare).exit_code, 0);
   for (const std::string name :
        {"cells.jsonl", "outliers.jsonl", "attribution-A/cells.jsonl", "attribution-B/attribution.csv"})

@@ -201,7 +201,7 @@ TEST(AtomicFile, OneProcessWritesAFileAtATime) {
 // Each keeps its claim until all have tried: one, never two and never none.
 TEST(AtomicFile, OneOfManyThatBeginAtOnceWritesIt) {
   const TemporaryFolder folder;
-  constexpr int kProcesses = 6, kRounds = 30;
+  constexpr int kProcesses = 6, kRounds = 10;
   for (int round = 0; round < kRounds; ++round) {
     int begin[2], tried[2], end[2];
     ASSERT_TRUE(pipe(begin) == 0 && pipe(tried) == 0 && pipe(end) == 0);

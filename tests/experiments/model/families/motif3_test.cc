@@ -139,7 +139,7 @@ TEST(Motif3Test, ConfigurationOfLayers) {
 // Every share of q_rank and head_dim that fits gives as many channels as config.json says.
 TEST(Motif3Test, RotatedChannelsAreExact) {
   nlohmann::json json = ReadJson(GoldenFolder(kDense) / "config.json");
-  for (int d = 4; d < 300; ++d) {
+  for (int d = 4; d < 300; d += 5) {  // odd and even
     json["head_dim"] = d;
     for (int r = 2; r < d; r += 2) {
       json["qk_rope_head_dim"] = r;
