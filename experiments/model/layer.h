@@ -35,7 +35,7 @@ namespace tare {
 class LayerPart {
  public:
   // from: empty is the first step; given is then the input of that site, [rows, columns]. until: empty is the last
-  // step. kept: becomes the input that the part ends before, and may be `given`; null: it is not kept.
+  // step. kept: begins with the input that the part ends before, and may be `given`; null: it is not kept.
   LayerPart(std::optional<Site> from, const AlignedBuffer<float>* given, std::optional<Site> until,
             AlignedBuffer<float>* kept)
       : from_(from), given_(given), until_(until), kept_(kept), runs_(!from) {
@@ -47,8 +47,8 @@ class LayerPart {
   // Products of x, `count` values, come now. If the part begins at one of these sites, x becomes what is given.
   void Begin(std::span<const Site> sites, float* x, size_t count) {
     if (runs_ || !from_ || !std::ranges::contains(sites, *from_)) return;
-    TARE_CHECK(given_->size() == count);
-    std::ranges::copy(given_->span(), x);
+    TARE_CHECK(given_->size() >= count);
+    std::copy_n(given_->data(), count, x);
     from_.reset();
     runs_ = true;
   }
@@ -59,7 +59,7 @@ class LayerPart {
   void End(const float* x, size_t count) {
     runs_ = false;
     if (kept_ == nullptr) return;
-    kept_->Reset(count);
+    kept_->Reserve(count);
     std::copy_n(x, count, kept_->data());
   }
 

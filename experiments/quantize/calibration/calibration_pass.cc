@@ -140,8 +140,19 @@ CalibrationPass::CalibrationPass(Model& model, const std::vector<ScoredSequence>
     if (only && begin != *only * step) continue;
     Part& part = parts_.emplace_back(kept);
     part.batch = BatchOf(sequences, begin, step);
-    model.EmbedInto(part.batch, part.stream);
     tokens_ += part.batch.Rows();
+  }
+  int64_t widest = 0;  // of the kept inputs
+  for (const LinearPlace& place : FamilyOf(config()).linear) {
+    if (IsKept(InputOf(place))) widest = std::max(widest, ShapeOf(place.weight, config()).in);
+  }
+  const auto values = static_cast<size_t>(tokens_ * (config().StreamWidth() + widest));
+  room_.emplace(values * sizeof(float) + 2 * parts_.size() * AlignedBuffer<float>::kAlignment, &kept);
+  for (Part& part : parts_) {
+    part.input = AlignedBuffer<float>(*room_);
+    part.input.Reset(static_cast<size_t>(part.batch.Rows() * widest));
+    part.stream.x = AlignedBuffer<float>(*room_);
+    model.EmbedInto(part.batch, part.stream);
   }
 }
 
@@ -297,7 +308,6 @@ std::vector<int64_t> CalibrationPass::Advance(int layer) {
     LayerPart steps(part.reached, &part.input, {}, nullptr);
     model_.RunLayer(part.batch, layer, part.stream, {}, &steps);
     part.reached.reset();
-    part.input.Reset(0);
     Done();
     for (const int32_t expert : model_.ChosenExperts()) ++tokens[static_cast<size_t>(expert)];
   }

@@ -45,7 +45,8 @@ struct CaughtInputs {
 
 class CalibrationPass {
  public:
-  // Runs the model's embedding. The model and `kept` must outlive this. only: one of the batches, alone; none: all.
+  // Takes the room of all streams and inputs from `kept`, at once, and then runs the model's embedding. The model and
+  // `kept` must outlive this. only: one of the batches, alone; none: all.
   CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences,
                   std::pmr::memory_resource& kept = *std::pmr::new_delete_resource(), std::optional<size_t> only = {});
 
@@ -74,12 +75,12 @@ class CalibrationPass {
 
  private:
   struct Part {
-    explicit Part(std::pmr::memory_resource& kept) : stream(kept), input(kept) {}
+    explicit Part(std::pmr::memory_resource& kept) : stream(kept) {}
 
     TokenBatch batch;
     Stream stream;
     std::optional<Site> reached;  // of the layer at work, the last input that was kept
-    AlignedBuffer<float> input;   // [tokens, channels] it; the stream is the one there
+    AlignedBuffer<float> input;   // [tokens, channels] it, or wider; the stream is the one there
   };
 
   CaughtInputs Input(size_t batch, int layer, Site input);
@@ -93,6 +94,7 @@ class CalibrationPass {
   }
 
   Model& model_;
+  std::optional<std::pmr::monotonic_buffer_resource> room_;  // of the parts: one allocation, so that none fails later
   std::vector<Part> parts_;
   std::function<void()> on_batch_;
   int64_t tokens_ = 0;

@@ -60,6 +60,20 @@ TEST(CalibratedLayers, ProgressCountsBatches) {
   }
 }
 
+// States are on a disk, which is asked for their room before the first batch.
+TEST(CalibratedLayers, DisksWithoutRoomForStatesAreRefusedBeforeCalibration) {
+  const TemporaryFolder folder;
+  const QuantizeJob job = Calibrated("gptq", "llama-mha", "weights=int4/channel", folder);
+  bool calibrates = false;
+  const FileSizeLimit limit(20000);
+  EXPECT_THAT([&] { Quantize(job, [&](int64_t, int64_t, std::string_view unit) { calibrates |= unit == "batches"; }); },
+              testing::ThrowsMessage<Error>(testing::AllOf(
+                  testing::HasSubstr(folder.path().string() + ": cannot hold "),
+                  testing::HasSubstr("in a temporary file"), testing::HasSubstr("try a folder with more space"))));
+  EXPECT_FALSE(calibrates);
+  EXPECT_THAT(folder.Names(), testing::ElementsAre("ids.h5"));
+}
+
 // The layers' targets are those of the stored model: a layer makes up for those before it.
 TEST(CalibratedLayers, LayersLearnedTogetherLoseLessThanTheNearest) {
   const TemporaryFolder folder;

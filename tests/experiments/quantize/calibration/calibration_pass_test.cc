@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <memory_resource>
 #include <mutex>
 #include <numeric>
 
@@ -169,6 +170,43 @@ TEST(CalibrationPass, GoesOnFromTheInputsThatWereAskedFor) {
         EXPECT_TRUE(std::ranges::equal(a.values.span(), b.values.span())) << golden << ' ' << layer;
       }
     }
+  }
+}
+
+// Memory of the heap that remembers how much was asked for.
+class AskedMemory : public std::pmr::memory_resource {
+ public:
+  std::vector<size_t> asked;
+
+ private:
+  void* do_allocate(size_t bytes, size_t alignment) override {
+    asked.push_back(bytes);
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* p, size_t bytes, size_t alignment) override {
+    std::pmr::new_delete_resource()->deallocate(p, bytes, alignment);
+  }
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+};
+
+// A disk without room shows before the first layer, not in a later one.
+TEST(CalibrationPass, TakesTheRoomOfAllLayersAtOnce) {
+  for (const char* golden : {"llama-gqa", "diffllama-gqa", "olmo2", "qwen3-gate-head", "mixtral"}) {
+    Model model(GoldenFolder(golden));
+    const ModelConfig& config = model.config();
+    AskedMemory memory;
+    CalibrationPass calibration(model, OfNinety(), memory);
+    for (int layer = 0; layer < config.layers; ++layer) {
+      for (const Site site : {Site::kQProjIn, Site::kOProjIn, Site::kGateProjIn, Site::kDownProjIn}) {
+        if (HasInput(config, layer, site)) calibration.MomentsOf(layer, site);
+      }
+      calibration.Advance(layer);
+    }
+    ASSERT_EQ(memory.asked.size(), 1u) << golden;
+    const int64_t channels = config.StreamWidth() + std::max<int64_t>(config.hidden, AttendedWidth(config)),
+                  values = calibration.tokens() * channels;
+    EXPECT_GE(memory.asked.front(), static_cast<size_t>(values) * 4);
+    EXPECT_LE(memory.asked.front(), static_cast<size_t>(values) * 4 + 1024);
   }
 }
 
