@@ -133,6 +133,8 @@ constexpr Refusal kRefusals[] = {
         "it without +diff, +exp, +rescale and +sum"),
     Row(Use::kAny, {Of<Site::kProbs>, Not<kUnnormalized>, IsUnsummed}, "maps divided by the sums of their rows",
         "+unnormalized, as {weights}'s rows do not sum to 1", "it with +unnormalized"),
+    Row(Use::kAny, {kOfCaches, Rounds, IsUnsummed}, "a cache",
+        "none, as attention over caches is softmax, not {weights}", "a rule for k or v"),
     Row(Use::kAny, {RoundsSoftmax, HasLearnedSinks}, "{options}", "none, as learned sinks belong to the sum",
         "it without +diff, +exp, +rescale and +sum"),
     Row(Use::kAny, {RoundsSums, Rounds, Not<kUnnormalized>}, "+sum with maps divided by the sums of their codes",

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "experiments/plan/resolved_plan.h"
 #include "quant/base/message.h"
 #include "quant/plan/site.h"
 #include "tests/support/call.h"
