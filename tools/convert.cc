@@ -84,10 +84,10 @@ void RunToFolder(const ConvertArguments& options) {
   made.Commit();
   if (PrintsTables(options.json)) {
     PrintLine("{}: {} as {}, {}, {}", options.out, from, options.to, Counted(s.tensors, "tensor"), SizeText(s.bytes));
-    if (s.doubled > 0)
-      PrintLine("  {} with rows reordered, {} doubled: two equal maps for each head, lambda 1/2", s.moved, s.doubled);
-    else
-      PrintLine("  {} with rows reordered, {} with a head norm or DEX taken in, in F32", s.moved, s.folded);
+    std::string changed = Formatted("  {} with rows reordered", s.moved);
+    if (s.folded > 0 || s.doubled == 0) changed += Formatted(", {} with a head norm or DEX taken in, in F32", s.folded);
+    if (s.doubled > 0) changed += Formatted(", {} doubled: two equal maps for each head, lambda 1/2", s.doubled);
+    PrintLine("{}", changed);
   }
   WriteJson(options.json, {{"schema", "tare.convert/1"},
                            {"out", options.out},
@@ -120,7 +120,8 @@ void AddConvert(CLI::App& app) {
   Add(command, "--type TYPE", options.type, "of a GGUF file's matrices: " + Listed(gguf::TypesWritten(), ", "))
       ->check(OneOf(Listed(gguf::TypesWritten(), "|")));
   Add(command, "--stats FILE", options.stats, "with --to imatrix: MODEL's (tare stats --out); OUT.dat: binary layout");
-  Add(command, "--dex FILE", options.dex, "DEX's tensors of MODEL, which o_proj takes in: --to MODEL's family");
+  Add(command, "--dex FILE", options.dex,
+      "DEX's tensors of MODEL, which o_proj takes in: --to MODEL's family, diff_v2");
   Add(command, "--out DIR", options.out, "folder to create; with --to gguf or imatrix, file to write")->required();
   AddJson(command, options.json);
   options.machine.AddThreadsTo(command);

@@ -9,6 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/model/config/config.h"
+#include "tests/support/arrays.h"
 #include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
@@ -50,6 +52,18 @@ TEST(ConvertCommand, ALlamaAsDifferential) {
   EXPECT_THAT(CallTare({"inspect", folder / "d"}).out, HasSubstr("diff_v2"));
   EXPECT_EQ(CallTare({"convert", llama, "--to", "diffllama", "--out", folder / "n"}).exit_code, 1);
   EXPECT_THAT(folder.Names(), ElementsAre("d"));
+  const ModelConfig c = LoadConfig(llama);
+  std::map<std::string, TestArray> dex;
+  for (int layer = 0; layer < c.layers; ++layer) {
+    const std::string name = "model.layers." + std::to_string(layer) + ".self_attn.dex.";
+    dex[name + "weight"] = SomeArray({c.head_dim, c.head_dim}, 0.1f);
+    dex[name + "lambda_learn"] = {{}, {0.5f}};
+    dex[name + "head_mask"] = {{c.heads}, std::vector<float>(static_cast<size_t>(c.heads), 1.0f)};
+  }
+  PutArrays(folder / "dex.safetensors", dex);
+  const Outcome folded =
+      CallTare({"convert", llama, "--to", "diff_v2", "--dex", folder / "dex.safetensors", "--out", folder / "folded"});
+  EXPECT_THAT(folded.out, HasSubstr("2 with a head norm or DEX taken in, in F32, 2 doubled: two equal maps"));
 }
 
 TEST(ConvertCommand, StatisticsBecomeAnImatrixThatQuantizeTakes) {
