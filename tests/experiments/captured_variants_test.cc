@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/observe/captured/captured_statistics.h"
+#include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/attribution/map_errors.h"
 #include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -123,8 +124,11 @@ TEST(CapturedVariants, RefusesWhatTheyLack) {
   }
   other.axes["attention"]["beta"] = -0.5;
   other.Refuses("q=int8/token", "threshold: got beta -0.5, expected a finite number from 0 on");
+  other.axes["attention"].erase("beta");
+  other.Refuses("q=int8/token", "axes.json: attention: got the variant threshold alone, expected \"beta\" beside it");
+  EXPECT_EQ(ReadAs(dint.Input())["variant"], "dint");
   other.axes["attention"]["beta"] = 0.5;
-  other.Refuses("q=int8/token", "got a head_out that is not the attention of q, k and v");
+  other.Refuses("q=int8/token", "try heads, variant, lambda, beta, scale or mask of \"attention\"");
   other.axes["attention"]["window"] = 3;
   other.Refuses("q=int8/token", "threshold: got another mask, expected causal");
   dint.axes["attention"]["mask"] = "none";

@@ -161,8 +161,8 @@ void CapturedLayer::CheckOutput(const CapturedFile& file) const {
   if (rows.size() == exact_.size()) AddLosses(rows, losses);
   if (losses.sums.empty() || !(std::sqrt(MeanOf(losses, where_)) <= kMost))
     Fail(
-        "{}: got a head_out that is not the attention of q, k and v, expected the same within 5 %; try heads, lambda, "
-        "scale or mask of \"attention\" in the file of --axes",
+        "{}: got a head_out that is not the attention of q, k and v, expected the same within 5 %; try heads, variant, "
+        "lambda, beta, scale or mask of \"attention\" in the file of --axes",
         where_);
 }
 

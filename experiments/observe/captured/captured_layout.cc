@@ -106,6 +106,8 @@ CapturedAttention ReadAttention(const nlohmann::json& json, const std::string& w
           here, JsonText(value), Listed(kVariants, ", ", &Variant::name));
     }
   }
+  if (attention.variant.weights == RowWeights::kThreshold && !json.contains("beta"))
+    Fail("{}: got the variant threshold alone, expected \"beta\" beside it, a number from 0 on", where);
   return attention;
 }
 

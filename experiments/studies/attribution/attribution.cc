@@ -205,7 +205,7 @@ Json ReadAs(const CapturedInput& input) {
       {"sequences", input.lengths.size()}, {"tokens", std::ranges::fold_left(input.lengths, int64_t{0}, std::plus())},
       {"heads", heads(Site::kQ)},          {"key_heads", heads(Site::kK)},
       {"value_heads", heads(Site::kV)},    {"width", input.sites.head_dim},
-      {"maps", table.front().Maps()}};
+      {"maps", table.front().Maps()},      {"variant", input.layout.attention().variant.name}};
 }
 
 std::vector<Attribution> AttributeCaptured(const CapturedInput& input, const Plan& plan, const Progress& progress) {
