@@ -38,6 +38,30 @@ void SplitGate(const LayerCall& call) {
   });
 }
 
+void ShowKeysAndValues(const LayerCall& call) {
+  ShowHeads(call, Site::kK, call.a.k.data(), call.config.kv_heads, call.config.head_dim);
+  ShowHeads(call, Site::kV, call.a.v.data(), call.config.kv_heads, call.config.ValueDim());
+}
+
+// Keys and values of each head, of a cache of latents: of all its tokens again, which visitors see as the first time.
+KvCache Expanded(const LayerCall& call, const KvCache& kept) {
+  const int64_t rows = kept.tokens(), rotated = kept.shape().k_width, rank = kept.shape().v_width;
+  LatentActivations& l = call.a.held;
+  GrowRows(l.turned, rows, rotated), GrowRows(l.normed, rows, rank);
+  kept.Read(0, DenseHeads(l.turned.data(), rows, 1, static_cast<int>(rotated)),
+            DenseHeads(l.normed.data(), rows, 1, static_cast<int>(rank)));
+  TokenBatch all;
+  all.Add(0, std::vector<int32_t>(static_cast<size_t>(rows)));
+  const LayerCall of_all{call.config,   call.weights,   all,        call.rotary, call.products,
+                         call.visitors, call.attention, call.layer, call.a};
+  ExpandLatents(of_all, l);
+  ShowKeysAndValues(of_all);
+  const AttentionProblem problem = AttentionOf(of_all, nullptr, call.a.k.data(), call.a.v.data(), {}, nullptr);
+  KvCache heads(CacheShapeOf(call.config), {});
+  heads.Append(problem.k, problem.v);
+  return heads;
+}
+
 }  // namespace
 
 void ShowRows(const LayerCall& call, Site site, float* rows, int64_t columns) {
@@ -169,6 +193,22 @@ void RotateQk(const LayerCall& call) {
   });
 }
 
+void ExpandLatents(const LayerCall& call, LatentActivations& l) {
+  const ModelConfig& c = call.config;
+  const int64_t d = c.head_dim, r = call.rotary.channels(), plain = d - r, values = c.ValueDim(), both = plain + values;
+  GrowRows(l.keys_and_values, call.batch.Rows(), c.kv_heads * both);
+  GrowRows(call.a.k, call.batch.Rows(), c.kv_heads * d), GrowRows(call.a.v, call.batch.Rows(), c.kv_heads * values);
+  ProjectSeen(call, l.normed.data(), {{Site::kKvBProjIn, call.weights.kv, l.keys_and_values.data()}});
+  ForRows(call, [&](int64_t row) {
+    for (int64_t head = row * c.kv_heads; head < (row + 1) * c.kv_heads; ++head) {
+      const float* const from = l.keys_and_values.data() + head * both;
+      float* const key = call.a.k.data() + head * d;
+      std::copy_n(l.turned.data() + row * r, r, std::copy_n(from, plain, key));
+      std::copy_n(from + plain, values, call.a.v.data() + head * values);
+    }
+  });
+}
+
 AttentionProblem AttentionOf(const LayerCall& call, const float* q, const float* k, const float* v, LambdaView lambda,
                              float* out) {
   const ModelConfig& c = call.config;
@@ -190,14 +230,18 @@ void Attend(const LayerCall& call, LambdaView lambda) {
   if (!call.Runs()) return;
   const ModelConfig& c = call.config;
   ShowHeads(call, Site::kQ, call.a.q.data(), c.heads, c.head_dim);
-  if (c.KeysLayer(call.layer) == call.layer) {
-    ShowHeads(call, Site::kK, call.a.k.data(), c.kv_heads, c.head_dim);
-    ShowHeads(call, Site::kV, call.a.v.data(), c.kv_heads, c.ValueDim());
-  }
-  const AttentionProblem problem =
+  if (c.KeysLayer(call.layer) == call.layer && !call.CachesLatents()) ShowKeysAndValues(call);
+  AttentionProblem problem =
       AttentionOf(call, call.a.q.data(), call.a.k.data(), call.a.v.data(), lambda, call.a.attended.data());
   if (!call.batch.caches.empty()) {
-    CachedAttention(problem, call.batch.sequences, call.batch.caches, call.layer, call.attention, call.a.decode);
+    std::function<KvCache(const KvCache&)> expand;
+    if (call.CachesLatents()) {
+      problem.k = DenseHeads<const float>(call.a.latent.turned.data(), problem.k.tokens, 1, call.rotary.channels());
+      problem.v = DenseHeads<const float>(call.a.latent.normed.data(), problem.v.tokens, 1, c.kv_rank);
+      expand = [&call](const KvCache& kept) { return Expanded(call, kept); };
+    }
+    CachedAttention(problem, call.batch.sequences, call.batch.caches, call.layer, call.attention, expand,
+                    call.a.decode);
   } else if (call.attention != nullptr) {
     AttendExecuted(call, *call.attention, problem);
   } else {

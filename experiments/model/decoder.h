@@ -36,6 +36,8 @@ void ProjectQkv(const LayerCall& call);  // q, k, v = W normed + b; the gate, if
 void NormQk(const LayerCall& call, const std::vector<float>& q_weight, const std::vector<float>& k_weight);
 void RotateQk(const LayerCall& call);             // rotary embedding of q and k, in layers that have it
 LambdaView ProjectLambda(const LayerCall& call);  // sigmoid(W normed + b), of each token and output head
+// [k's first channels | v] = W normed, by heads; turned are k's last in every head.
+void ExpandLatents(const LayerCall& call, LatentActivations& latents);
 // The layer's attention over all rows of the batch: q [R, H d], k and v [R, G d], out [R, A].
 AttentionProblem AttentionOf(const LayerCall& call, const float* q, const float* k, const float* v, LambdaView lambda,
                              float* out);

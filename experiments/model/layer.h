@@ -134,7 +134,8 @@ struct ExpertActivations {
 // What attention makes of latents; both of keys and values keep the rotated channels apart.
 struct LatentActivations {
   AlignedBuffer<float> q;                // [R, q rank]
-  AlignedBuffer<float> kv, normed;       // [R, kv rank + rotated] as projected; [R, kv rank]
+  AlignedBuffer<float> kv;               // [R, kv rank + rotated], as projected
+  AlignedBuffer<float> normed, turned;   // [R, kv rank] [R, rotated] of these: what caches hold
   AlignedBuffer<float> keys_and_values;  // [R, G, d - rotated + value width]
 };
 
@@ -148,7 +149,7 @@ struct Activations {
   AlignedBuffer<float> attended;       // [R, A]
   AlignedBuffer<float> delta;          // [R, E] added to the stream
   AlignedBuffer<float> gate, up;       // [R, I]
-  LatentActivations latent;            // of attention through latents
+  LatentActivations latent, held;      // of attention through latents; of all tokens in a cache of them
   ScanActivations scan;                // of layers with a scan
   ExpertActivations experts;           // of layers with experts
   AlignedBuffer<float> seen;           // [R, E or I] a copy of a projection's input, for its visitors
@@ -175,6 +176,7 @@ struct LayerCall {
   LayerPart* part = nullptr;  // the steps that run; null: all
 
   bool Runs() const { return part == nullptr || part->Runs(); }
+  bool CachesLatents() const { return !batch.caches.empty() && config.CachesLatents(layer); }
 };
 
 // Holds at least [rows, columns]; zeroed when it grows, so that padding rows hold finite values.

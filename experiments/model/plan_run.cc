@@ -75,8 +75,10 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
                    .no_prerotary = WithoutRotary(config),
                    .experts = config.experts,
                    .decodes = config.projection == 0 && !config.pools};
-  for (int layer = 0; !config.kinds.empty() && layer < config.layers; ++layer)
-    sites.keys_layer.push_back(config.KeysLayer(layer));
+  for (int layer = 0; layer < config.layers; ++layer) {
+    if (!config.kinds.empty()) sites.keys_layer.push_back(config.KeysLayer(layer));
+    if (config.CachesLatents(layer)) sites.latents[layer] = CacheShapeOf(config, layer);
+  }
   const DecodeHeads decoded(table, config.heads, CacheShapeOf(config), 1.0f);  // the scale is that of no place
   for (const SiteInfo& info : kSites) {
     std::vector<int> having;

@@ -56,7 +56,10 @@ int ModelSites::Heads(Site site) const {
   return found == heads.end() ? 0 : static_cast<int>(found->second.size());
 }
 
-int ModelSites::Width(Site site) const {
+int ModelSites::Width(const SiteKey& key) const {
+  const Site site = key.site;
+  if (IsCache(site) && latents.contains(key.layer.value_or(-1)))
+    return site == Site::kCacheK ? latents.at(*key.layer).k_width : latents.at(*key.layer).v_width;
   return value_dim > 0 && (site == Site::kV || site == Site::kCacheV) ? value_dim : head_dim;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/attention/heads.h"
+#include "kernels/cache/page_layout.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/format/format.h"
 #include "quant/observe/statistics_set.h"
@@ -53,6 +54,7 @@ struct ModelSites {
   std::map<Site, std::vector<int>> groups = {};
   // The layers that have a site, for sites that are not in all of them.
   std::map<Site, std::vector<int>> layers_of = {};
+  std::map<int, CacheShape> latents = {};  // of layers whose caches hold one latent for all heads
   // By layer: the one whose keys and values it reads; empty: its own.
   std::vector<int> keys_layer = {};
   std::map<SiteKey, StoredWeight> weights;  // empty if only the configuration is known
@@ -61,7 +63,7 @@ struct ModelSites {
   bool Has(Site site) const;
   bool HasIn(Site site, int layer) const;
   int Heads(Site site) const;
-  int Width(Site site) const;  // channels of a head of q, k, v or their caches
+  int Width(const SiteKey& key) const;  // channels of a head of q, k, v or their caches
   // The group of a place; empty for a place without a head.
   std::optional<int> GroupAt(const SiteKey& key) const;
   // Every place of a site, with the keys of blocks and statistics.

@@ -68,14 +68,17 @@ double BitsOf(const Rule* rule, int64_t width) {
 bool Rounds(const Rule* rule) { return rule != nullptr && rule->format != Format::kF32; }
 
 double MeanOf(const Plan& plan, const Plan& caches, const ModelSites& model, Site site, Site cache, double rounded) {
-  double sum = 0, places = 0;
+  double sum = 0, values = 0;
   for (const SiteKey& key : model.Keys(site)) {
     const Rule* const of_cache = caches.Match({.site = cache, .layer = key.layer});
-    const double bits = BitsOf(Rounds(of_cache) ? of_cache : plan.Match(key), model.Width(site));
-    sum += Rounds(of_cache) ? std::lerp(kUnquantized, bits, rounded) : bits;
-    places += 1;
+    const SiteKey place = of_cache == nullptr ? key : SiteKey{cache, key.layer};
+    const bool one_for_all = of_cache != nullptr && model.latents.contains(*key.layer);
+    const double bits = BitsOf(Rounds(of_cache) || one_for_all ? of_cache : plan.Match(key), model.Width(place)),
+                 held = model.Width(place) / (one_for_all ? model.Heads(site) : 1.0);
+    sum += held * (Rounds(of_cache) ? std::lerp(kUnquantized, bits, rounded) : bits);
+    values += held;
   }
-  return places == 0 ? kUnquantized : sum / places;
+  return values == 0 ? kUnquantized : sum / values;
 }
 
 // The plan in this mode, or why it cannot be carried out.

@@ -244,8 +244,13 @@ void CheckRule(const Rule& rule, const ModelSites& model) {
     CheckSelector(rule, site, model, Formatted("plan rule '{}'", rule.text));
   }
   CheckUse(rule, Use::kAny, model);
-  if (model.head_dim > 0 && std::ranges::contains(kOfHeads, rule.sites.front()))
-    CheckRotation(&rule, {rule.sites.front()}, model.Width(rule.sites.front()));
+  for (const SiteKey& key : model.Keys(rule.sites.front())) {
+    if (model.head_dim == 0 || !std::ranges::contains(kOfHeads, key.site) || !rule.Matches(key)) continue;
+    CheckRotation(&rule, key, model.Width(key));
+    if (IsCache(key.site) && rule.options.static_scale && model.latents.contains(*key.layer))
+      RefuseRule(rule, Formatted("+static in layer {}, whose cache holds latents", *key.layer),
+                 "scales of the values at hand, as statistics are of each head's", "/token");
+  }
 }
 
 void CheckDecodes(const ResolvedPlan& plan) {

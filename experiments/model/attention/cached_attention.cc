@@ -59,16 +59,19 @@ AttentionProblem SequenceRows(const AttentionSequence& sequence, const Attention
 
 void CachedAttention(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
                      std::span<SequenceCache* const> caches, int layer, const ExecutedPlan* of_prompts,
-                     DecodeScratch& scratch) {
+                     const std::function<KvCache(const KvCache&)>& expand, DecodeScratch& scratch) {
   TARE_CHECK(caches.size() == sequences.size() && problem.mask.kind != Mask::Kind::kFull);
   std::vector<DecodeSequence> calls;
   std::vector<SequenceCache*> decoded;
+  std::vector<KvCache> expanded;
+  expanded.reserve(sequences.size());
   for (size_t i = 0; i < sequences.size(); ++i) {
     const AttentionSequence& s = sequences[i];
     TARE_CHECK(s.branches.empty());
-    KvCache& cache = caches[i]->Layer(layer);
+    KvCache& kept = caches[i]->Layer(layer);
     const AttentionProblem rows = SequenceRows(s, problem);
-    if (caches[i]->Owns(layer)) cache.Append(rows.k, rows.v);
+    if (caches[i]->Owns(layer)) kept.Append(rows.k, rows.v);
+    const KvCache& cache = expand ? expanded.emplace_back(expand(kept)) : kept;
     if (of_prompts != nullptr && caches[i]->InPrompt(layer)) {
       PromptAttention(*of_prompts, rows, cache, scratch.prompt);
       continue;

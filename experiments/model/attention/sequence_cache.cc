@@ -46,8 +46,8 @@ ScanSizes ScansOf(const ModelConfig& config, int layer) {
 }
 
 double BytesOf(const ModelConfig& config, const CachePlan& plan, int64_t tokens) {
-  const auto of = [&](int layer) { return CacheBytes(CacheShapeOf(config), plan.OfLayer(layer), tokens); };
-  if (!config.kinds.empty()) {
+  const auto of = [&](int layer) { return CacheBytes(CacheShapeOf(config, layer), plan.OfLayer(layer), tokens); };
+  if (!config.kinds.empty() || config.kv_rank > 0) {
     double bytes = 0;
     for (int layer = 0; layer < config.layers; ++layer) {
       if (config.Kind(layer) == LayerKind::kAttention) bytes += of(layer);
@@ -89,7 +89,8 @@ KeepRule InKeys(const ModelConfig& config, const CachePlan& plan) {
 
 }  // namespace
 
-CacheShape CacheShapeOf(const ModelConfig& config) {
+CacheShape CacheShapeOf(const ModelConfig& config, std::optional<int> layer) {
+  if (layer && config.CachesLatents(*layer)) return {1, config.rotary.Channels(config.head_dim), 1, config.kv_rank};
   return {
       .k_heads = config.kv_heads, .k_width = config.head_dim, .v_heads = config.kv_heads, .v_width = config.ValueDim()};
 }
@@ -173,7 +174,6 @@ void KeptTokens::Drop(const DecodeHeads& table, KvCache& cache, int64_t kept) {
 
 SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan)
     : skip_(plan.policy.skip), held_(plan.held), rotary_(config.rotary) {
-  const CacheShape shape = CacheShapeOf(config);
   if (!config.causal)
     Fail("cache {}: got a model with is_causal false in config.json, expected one whose tokens do not see later ones",
          Name(plan));
@@ -196,10 +196,12 @@ SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan)
     if (keep.Drops() && config.Window(layer) > 0)
       Fail("cache {}: layer {} sees a window of {} keys, expected one that sees all; try without keep=", Name(plan),
            layer, config.Window(layer));
+    if (keep.Drops() && config.CachesLatents(layer))
+      Fail("cache {}: layer {} has a latent for all heads, expected their keys; try without keep=", Name(plan), layer);
     const CacheRules rules = plan.OfLayer(layer);
     const bool turned = rules.keys == KeptKeys::kBeforeRotary;
     const auto rotary = turned ? KeyRotaryOf(config, layer, "cache " + Name(plan)) : nullptr;
-    layers_.push_back({KvCache(shape, rules, rotary), KeptTokens(keep, rules)});
+    layers_.push_back({KvCache(CacheShapeOf(config, layer), rules, rotary), KeptTokens(keep, rules)});
   }
 }
 

@@ -65,8 +65,8 @@ class KeptTokens {
 // Which `kept` keys stay, ascending: the first `first`, newest `newest`, and heaviest of the others, ties older.
 std::vector<int64_t> HeaviestKeys(std::span<const float> mass, int64_t kept, int64_t first, int64_t newest);
 
-// The shape of every layer's keys and values.
-CacheShape CacheShapeOf(const ModelConfig& config);
+// What a layer's cache holds: of latents rotated channels as keys, the rest as values; without a layer, each head's.
+CacheShape CacheShapeOf(const ModelConfig& config, std::optional<int> layer = {});
 
 class SequenceCache {
  public:
@@ -160,9 +160,10 @@ struct DecodeScratch {
 AttentionProblem SequenceRows(const AttentionSequence& sequence, const AttentionProblem& batch);
 
 // caches: one per sequence. of_prompts: executed for tokens of prompts (SequenceCache::InPrompt); null: the decode
-// kernel takes all. Throws Error for branches, which share no cache, and for values that are not finite.
+// kernel takes all. expand: what attention reads of a cache that holds latents, as problem has; null: the cache itself.
+// Throws Error for branches, which share no cache, and for values that are not finite.
 void CachedAttention(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
                      std::span<SequenceCache* const> caches, int layer, const ExecutedPlan* of_prompts,
-                     DecodeScratch& scratch);
+                     const std::function<KvCache(const KvCache&)>& expand, DecodeScratch& scratch);
 
 }  // namespace tare

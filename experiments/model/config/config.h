@@ -186,6 +186,7 @@ struct ModelConfig {
   int Window(int layer) const { return windows.empty() ? 0 : windows[static_cast<size_t>(layer)]; }
   bool Routes(int layer) const { return experts > 0 && (dense.empty() || !dense[static_cast<size_t>(layer)]); }
   int DenseFfn() const { return dense.empty() ? ffn : dense_ffn; }
+  bool CachesLatents(int layer) const { return kv_rank > 0 && Window(layer) == 0; }  // one for all heads
   bool Rotates(int layer) const { return rotates && (unrotated.empty() || !unrotated[static_cast<size_t>(layer)]); }
   const RotaryConfig& Rotary(int layer) const { return Window(layer) > 0 && window_rotary ? *window_rotary : rotary; }
 };

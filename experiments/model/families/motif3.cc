@@ -56,16 +56,15 @@ std::vector<OutputHead> Motif3Heads(const ModelConfig& c) {
   return table;
 }
 
-// q, k, v and gates, of latents.
+// q and gates, of latents; k and v likewise, unless caches expand theirs.
 void ProjectLatents(const LayerCall& call) {
   const ModelConfig& c = call.config;
   const LayerWeights& w = call.weights;
   Activations& a = call.a;
   LatentActivations& l = a.latent;
-  const int64_t rows = call.batch.Rows(), d = c.head_dim, r = call.rotary.channels(), kv = c.kv_rank + r, plain = d - r,
-                values = c.ValueDim(), both = plain + values;
-  GrowRows(l.q, rows, c.q_rank), GrowRows(l.kv, rows, kv), GrowRows(l.normed, rows, c.kv_rank);
-  GrowRows(l.keys_and_values, rows, c.kv_heads * both);
+  const int64_t rows = call.batch.Rows(), d = c.head_dim, r = call.rotary.channels(), kv = c.kv_rank + r;
+  GrowRows(l.q, rows, c.q_rank), GrowRows(l.kv, rows, kv);
+  GrowRows(l.normed, rows, c.kv_rank), GrowRows(l.turned, rows, r);
   const auto turn = [&](float* channels, int64_t row) {
     const int64_t position = a.positions[row], tokens = a.lengths[row];
     RotateHalf(channels, call.rotary.Cosine(position, tokens), call.rotary.Sine(position, tokens), r);
@@ -76,20 +75,14 @@ void ProjectLatents(const LayerCall& call) {
     float *const of_q = l.q.data() + row * c.q_rank, *const of_kv = l.kv.data() + row * kv;
     RmsNorm(of_q, w.vectors.at(kQNorm).data(), c.norm_eps, c.q_rank, of_q);
     RmsNorm(of_kv, w.vectors.at(kLatentNorm).data(), c.norm_eps, c.kv_rank, l.normed.data() + row * c.kv_rank);
-    turn(of_kv + c.kv_rank, row);
+    turn(std::copy_n(of_kv + c.kv_rank, r, l.turned.data() + row * r) - r, row);
   });
   ProjectSeen(call, l.q.data(),
               {{Site::kQBProjIn, w.q, a.q.data()}, {Site::kAttnGateProjIn, w.attn_gate, a.attn_gate.data()}});
-  ProjectSeen(call, l.normed.data(), {{Site::kKvBProjIn, w.kv, l.keys_and_values.data()}});
   ForRows(call, [&](int64_t row) {
-    for (int64_t head = row * c.heads; head < (row + 1) * c.heads; ++head) turn(a.q.data() + head * d + plain, row);
-    for (int64_t head = row * c.kv_heads; head < (row + 1) * c.kv_heads; ++head) {
-      const float* const from = l.keys_and_values.data() + head * both;
-      std::copy_n(from, plain, a.k.data() + head * d);
-      std::copy_n(l.kv.data() + row * kv + c.kv_rank, r, a.k.data() + head * d + plain);
-      std::copy_n(from + plain, values, a.v.data() + head * values);
-    }
+    for (int64_t head = row * c.heads; head < (row + 1) * c.heads; ++head) turn(a.q.data() + (head + 1) * d - r, row);
   });
+  if (!call.CachesLatents()) ExpandLatents(call, l);
 }
 
 // ---- Streams

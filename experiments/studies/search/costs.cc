@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "experiments/model/attention/sequence_cache.h"
 #include "experiments/model/config/family.h"
 #include "experiments/model/linear/weights.h"
 #include "experiments/quantize/provenance.h"
@@ -98,7 +99,8 @@ double OperandsPerToken(Site site, std::optional<int> layer, const ModelConfig& 
   if (is(Site::kAttnLogits)) return config.heads * keys;
   if (is(Site::kProbs, Site::kV)) return maps * output * keys;
   if (is(Site::kDifference)) return output * keys;
-  if (is(Site::kCacheK, Site::kCacheV)) return double{1} * config.kv_heads * config.head_dim * keys;
+  const CacheShape held = CacheShapeOf(config, layer);
+  if (IsCache(site)) return keys * (is(Site::kCacheK) ? held.k_heads * held.k_width : held.v_heads * held.v_width);
   return static_cast<double>(Values(site, config));
 }
 

@@ -106,7 +106,7 @@ std::string PlanAt(const std::vector<SearchPart>& parts, const std::vector<size_
 //   X.w, X.in                 in x out of the matrix
 //   probs, difference, v      maps (difference: 1) x values of attention's output x keys; v for as many maps as the
 //                             layer has
-//   cache_k, cache_v          key/value heads x d x keys: what decoding reads
+//   cache_k, cache_v          values of a token in the layer's cache x keys: what decoding reads
 //   any other                 its values per token: no product uses them
 //
 // keys: the mean number of keys that a query sees in a window of W positions, (W + 1) / 2, or fewer with a sliding

@@ -59,15 +59,15 @@ TEST(CachedAttentionTest, KeysThatAreNotFiniteAreRefusedAndNothingJoins) {
   const AttentionSequence sequence{.index = 0, .first_row = 0, .prefix = 2, .branches = {}};
   const std::array<SequenceCache*, 1> caches = {&cache};
   DecodeScratch scratch;
-  EXPECT_THROW(CachedAttention(problem, {&sequence, 1}, caches, 0, nullptr, scratch), Error);
+  EXPECT_THROW(CachedAttention(problem, {&sequence, 1}, caches, 0, nullptr, {}, scratch), Error);
   EXPECT_EQ(cache.tokens(), 0);
   problem.k = problem.v;
-  CachedAttention(problem, {&sequence, 1}, caches, 0, nullptr, scratch);
+  CachedAttention(problem, {&sequence, 1}, caches, 0, nullptr, {}, scratch);
   EXPECT_EQ(cache.tokens(), 2);
-  CachedAttention(problem, {&sequence, 1}, caches, 0, nullptr, scratch);
+  CachedAttention(problem, {&sequence, 1}, caches, 0, nullptr, {}, scratch);
   EXPECT_EQ(scratch.heads.size(), 1u);  // worked out once
   problem.mask = {.kind = Mask::Kind::kWindow, .window = 3};
-  CachedAttention(problem, {&sequence, 1}, caches, 0, nullptr, scratch);
+  CachedAttention(problem, {&sequence, 1}, caches, 0, nullptr, {}, scratch);
   ASSERT_EQ(scratch.heads.size(), 2u);
   EXPECT_EQ(scratch.heads[1].window(), 3);
   for (const float x : out) EXPECT_NEAR(x, 1.0f, 1e-6);  // a mean of equal values
