@@ -42,62 +42,51 @@ enum class SiteOf {
   kMemoryUnit,
 };
 
+// The linear layers of one matrix: name in code and in text, what their weights are, of what their inputs are, and the
+// part of a model that has them. Each is a row of TARE_SITES for its weights, and one for their inputs.
+#define TARE_LINEAR_LAYERS(PART, ROW)                                                                           \
+  PART(ROW, kQProj, "q_proj", "projections of attention", "these projections", kQueryProj)                      \
+  PART(ROW, kKProj, "k_proj", "projections of attention", "these projections", kKeyProj)                        \
+  PART(ROW, kVProj, "v_proj", "projections of attention", "these projections", kKeyProj)                        \
+  PART(ROW, kQAProj, "q_a_proj", "projections of attention", "these projections", kLatent)                      \
+  PART(ROW, kKvAProj, "kv_a_proj", "projections of attention", "these projections", kLatent)                    \
+  PART(ROW, kQBProj, "q_b_proj", "projections of attention", "these projections", kLatent)                      \
+  PART(ROW, kAttnGateProj, "attn_gate_proj", "projections of attention", "these projections", kLatent)          \
+  PART(ROW, kKvBProj, "kv_b_proj", "projections of attention", "these projections", kLatent)                    \
+  PART(ROW, kOProj, "o_proj", "projections of attention", "these projections", kAttention)                      \
+  PART(ROW, kGateProj, "gate_proj", "the feed-forward part", "the feed-forward part", kGate)                    \
+  PART(ROW, kUpProj, "up_proj", "the feed-forward part", "the feed-forward part", kFeedForward)                 \
+  PART(ROW, kDownProj, "down_proj", "the feed-forward part", "the feed-forward part", kFeedForward)             \
+  PART(ROW, kMambaInProj, "mamba.in_proj", "projections of Mamba layers", "these projections", kMamba)          \
+  PART(ROW, kMambaXProj, "mamba.x_proj", "projections of Mamba layers", "these projections", kMambaRank)        \
+  PART(ROW, kMambaDtProj, "mamba.dt_proj", "projections of Mamba layers", "these projections", kMambaRank)      \
+  PART(ROW, kMambaOutProj, "mamba.out_proj", "projections of Mamba layers", "these projections", kMamba)        \
+  PART(ROW, kMixer1InProj, "mixer_1.in_proj", "projections of Mamba layers", "these projections", kMambaPair)   \
+  PART(ROW, kMixer1OutProj, "mixer_1.out_proj", "projections of Mamba layers", "these projections", kMambaPair) \
+  PART(ROW, kMixer2InProj, "mixer_2.in_proj", "projections of Mamba layers", "these projections", kMambaPair)   \
+  PART(ROW, kMixer2OutProj, "mixer_2.out_proj", "projections of Mamba layers", "these projections", kMambaPair) \
+  PART(ROW, kGmuInProj, "gmu.in_proj", "projections of memory units", "these projections", kMemoryUnit)         \
+  PART(ROW, kGmuOutProj, "gmu.out_proj", "projections of memory units", "these projections", kMemoryUnit)       \
+  PART(ROW, kSharedGate, "shared.gate", "the shared expert", "the shared expert", kShared)                      \
+  PART(ROW, kSharedUp, "shared.up", "the shared expert", "the shared expert", kShared)                          \
+  PART(ROW, kSharedDown, "shared.down", "the shared expert", "the shared expert", kShared)
+#define TARE_WEIGHTS_OF(ROW, layer, name, what, inputs, of) ROW(layer##W, name ".w", what, kProjWeight, of, layer##In)
+#define TARE_INPUTS_OF(ROW, layer, name, what, inputs, of) \
+  ROW(layer##In, name ".in", "inputs of " inputs, kLayerHidden, of)
+
+// Two rows, for each of the two Mambas of a layer that subtracts one from the other.
+#define TARE_PAIR(ROW, site, name, what)                              \
+  ROW(kMixer1##site, "mixer_1." name, what, kLayerHidden, kMambaPair) \
+  ROW(kMixer2##site, "mixer_2." name, what, kLayerHidden, kMambaPair)
+
 // The table of sites: name in code and in text, what it is (for docs/reference/sites.md), what plans may say about it
 // (a constant of site.cc), the part of a model that has it, and of weights the input that they multiply.
 #define TARE_SITES(ROW)                                                                                                \
   ROW(kEmbed, "embed", "embedded tokens", kOuterHidden, kModel)                                                        \
-  ROW(kQProjW, "q_proj.w", "projections of attention", kProjWeight, kQueryProj, kQProjIn)                              \
-  ROW(kKProjW, "k_proj.w", "projections of attention", kProjWeight, kKeyProj, kKProjIn)                                \
-  ROW(kVProjW, "v_proj.w", "projections of attention", kProjWeight, kKeyProj, kVProjIn)                                \
-  ROW(kQAProjW, "q_a_proj.w", "projections of attention", kProjWeight, kLatent, kQAProjIn)                             \
-  ROW(kKvAProjW, "kv_a_proj.w", "projections of attention", kProjWeight, kLatent, kKvAProjIn)                          \
-  ROW(kQBProjW, "q_b_proj.w", "projections of attention", kProjWeight, kLatent, kQBProjIn)                             \
-  ROW(kAttnGateProjW, "attn_gate_proj.w", "projections of attention", kProjWeight, kLatent, kAttnGateProjIn)           \
-  ROW(kKvBProjW, "kv_b_proj.w", "projections of attention", kProjWeight, kLatent, kKvBProjIn)                          \
-  ROW(kOProjW, "o_proj.w", "projections of attention", kProjWeight, kAttention, kOProjIn)                              \
-  ROW(kGateProjW, "gate_proj.w", "the feed-forward part", kProjWeight, kGate, kGateProjIn)                             \
-  ROW(kUpProjW, "up_proj.w", "the feed-forward part", kProjWeight, kFeedForward, kUpProjIn)                            \
-  ROW(kDownProjW, "down_proj.w", "the feed-forward part", kProjWeight, kFeedForward, kDownProjIn)                      \
-  ROW(kMambaInProjW, "mamba.in_proj.w", "projections of Mamba layers", kProjWeight, kMamba, kMambaInProjIn)            \
-  ROW(kMambaXProjW, "mamba.x_proj.w", "projections of Mamba layers", kProjWeight, kMambaRank, kMambaXProjIn)           \
-  ROW(kMambaDtProjW, "mamba.dt_proj.w", "projections of Mamba layers", kProjWeight, kMambaRank, kMambaDtProjIn)        \
-  ROW(kMambaOutProjW, "mamba.out_proj.w", "projections of Mamba layers", kProjWeight, kMamba, kMambaOutProjIn)         \
-  ROW(kMixer1InProjW, "mixer_1.in_proj.w", "projections of Mamba layers", kProjWeight, kMambaPair, kMixer1InProjIn)    \
-  ROW(kMixer1OutProjW, "mixer_1.out_proj.w", "projections of Mamba layers", kProjWeight, kMambaPair, kMixer1OutProjIn) \
-  ROW(kMixer2InProjW, "mixer_2.in_proj.w", "projections of Mamba layers", kProjWeight, kMambaPair, kMixer2InProjIn)    \
-  ROW(kMixer2OutProjW, "mixer_2.out_proj.w", "projections of Mamba layers", kProjWeight, kMambaPair, kMixer2OutProjIn) \
-  ROW(kGmuInProjW, "gmu.in_proj.w", "projections of memory units", kProjWeight, kMemoryUnit, kGmuInProjIn)             \
-  ROW(kGmuOutProjW, "gmu.out_proj.w", "projections of memory units", kProjWeight, kMemoryUnit, kGmuOutProjIn)          \
-  ROW(kSharedGateW, "shared.gate.w", "the shared expert", kProjWeight, kShared, kSharedGateIn)                         \
-  ROW(kSharedUpW, "shared.up.w", "the shared expert", kProjWeight, kShared, kSharedUpIn)                               \
-  ROW(kSharedDownW, "shared.down.w", "the shared expert", kProjWeight, kShared, kSharedDownIn)                         \
+  TARE_LINEAR_LAYERS(TARE_WEIGHTS_OF, ROW)                                                                             \
   ROW(kExpertsGateUpW, "experts.gate_up.w", "weights of experts", kExpertWeight, kExperts, kExpertsGateUpIn)           \
   ROW(kExpertsDownW, "experts.down.w", "weights of experts", kExpertWeight, kExperts, kExpertsDownIn)                  \
-  ROW(kQProjIn, "q_proj.in", "inputs of these projections", kLayerHidden, kQueryProj)                                  \
-  ROW(kKProjIn, "k_proj.in", "inputs of these projections", kLayerHidden, kKeyProj)                                    \
-  ROW(kVProjIn, "v_proj.in", "inputs of these projections", kLayerHidden, kKeyProj)                                    \
-  ROW(kQAProjIn, "q_a_proj.in", "inputs of these projections", kLayerHidden, kLatent)                                  \
-  ROW(kKvAProjIn, "kv_a_proj.in", "inputs of these projections", kLayerHidden, kLatent)                                \
-  ROW(kQBProjIn, "q_b_proj.in", "inputs of these projections", kLayerHidden, kLatent)                                  \
-  ROW(kAttnGateProjIn, "attn_gate_proj.in", "inputs of these projections", kLayerHidden, kLatent)                      \
-  ROW(kKvBProjIn, "kv_b_proj.in", "inputs of these projections", kLayerHidden, kLatent)                                \
-  ROW(kOProjIn, "o_proj.in", "inputs of these projections", kLayerHidden, kAttention)                                  \
-  ROW(kGateProjIn, "gate_proj.in", "inputs of the feed-forward part", kLayerHidden, kGate)                             \
-  ROW(kUpProjIn, "up_proj.in", "inputs of the feed-forward part", kLayerHidden, kFeedForward)                          \
-  ROW(kDownProjIn, "down_proj.in", "inputs of the feed-forward part", kLayerHidden, kFeedForward)                      \
-  ROW(kMambaInProjIn, "mamba.in_proj.in", "inputs of these projections", kLayerHidden, kMamba)                         \
-  ROW(kMambaXProjIn, "mamba.x_proj.in", "inputs of these projections", kLayerHidden, kMambaRank)                       \
-  ROW(kMambaDtProjIn, "mamba.dt_proj.in", "inputs of these projections", kLayerHidden, kMambaRank)                     \
-  ROW(kMambaOutProjIn, "mamba.out_proj.in", "inputs of these projections", kLayerHidden, kMamba)                       \
-  ROW(kMixer1InProjIn, "mixer_1.in_proj.in", "inputs of these projections", kLayerHidden, kMambaPair)                  \
-  ROW(kMixer1OutProjIn, "mixer_1.out_proj.in", "inputs of these projections", kLayerHidden, kMambaPair)                \
-  ROW(kMixer2InProjIn, "mixer_2.in_proj.in", "inputs of these projections", kLayerHidden, kMambaPair)                  \
-  ROW(kMixer2OutProjIn, "mixer_2.out_proj.in", "inputs of these projections", kLayerHidden, kMambaPair)                \
-  ROW(kGmuInProjIn, "gmu.in_proj.in", "inputs of these projections", kLayerHidden, kMemoryUnit)                        \
-  ROW(kGmuOutProjIn, "gmu.out_proj.in", "inputs of these projections", kLayerHidden, kMemoryUnit)                      \
-  ROW(kSharedGateIn, "shared.gate.in", "inputs of the shared expert", kLayerHidden, kShared)                           \
-  ROW(kSharedUpIn, "shared.up.in", "inputs of the shared expert", kLayerHidden, kShared)                               \
-  ROW(kSharedDownIn, "shared.down.in", "inputs of the shared expert", kLayerHidden, kShared)                           \
+  TARE_LINEAR_LAYERS(TARE_INPUTS_OF, ROW)                                                                              \
   ROW(kExpertsGateUpIn, "experts.gate_up.in", "inputs of the first matrices", kLayerHidden, kExperts)                  \
   ROW(kExpertsDownIn, "experts.down.in", "inputs of the second matrices", kChosenHidden, kExperts)                     \
   ROW(kQNorm, "q_norm", "after the norms, before rotary positions", kNormedQueryKey, kAttention)                       \
@@ -121,22 +110,14 @@ enum class SiteOf {
   ROW(kScanState, "scan.state", "states after each token, [states, channels]", kLayerHidden, kMamba)                   \
   ROW(kScanOut, "scan.out", "y with D u, before the gate; memory units read it", kLayerHidden, kMamba)                 \
   ROW(kMambaGate, "mamba.gate", "gates, before silu", kLayerHidden, kMamba)                                            \
-  ROW(kMixer1ScanIn, "mixer_1.scan.in", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)            \
-  ROW(kMixer2ScanIn, "mixer_2.scan.in", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)            \
-  ROW(kMixer1ScanDelta, "mixer_1.scan.delta", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)      \
-  ROW(kMixer2ScanDelta, "mixer_2.scan.delta", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)      \
-  ROW(kMixer1ScanB, "mixer_1.scan.b", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)              \
-  ROW(kMixer2ScanB, "mixer_2.scan.b", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)              \
-  ROW(kMixer1ScanC, "mixer_1.scan.c", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)              \
-  ROW(kMixer2ScanC, "mixer_2.scan.c", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)              \
-  ROW(kMixer1ScanState, "mixer_1.scan.state", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)      \
-  ROW(kMixer2ScanState, "mixer_2.scan.state", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)      \
-  ROW(kMixer1ScanOut, "mixer_1.scan.out", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)          \
-  ROW(kMixer2ScanOut, "mixer_2.scan.out", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)          \
-  ROW(kMixer1Gate, "mixer_1.gate", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)                 \
-  ROW(kMixer2Gate, "mixer_2.gate", "as scan and mamba.gate, of each of two", kLayerHidden, kMambaPair)                 \
-  ROW(kMixer1Out, "mixer_1.out", "outputs of the two, m1 and m2", kLayerHidden, kMambaPair)                            \
-  ROW(kMixer2Out, "mixer_2.out", "outputs of the two, m1 and m2", kLayerHidden, kMambaPair)                            \
+  TARE_PAIR(ROW, ScanIn, "scan.in", "as scan and mamba.gate, of each of two")                                          \
+  TARE_PAIR(ROW, ScanDelta, "scan.delta", "as scan and mamba.gate, of each of two")                                    \
+  TARE_PAIR(ROW, ScanB, "scan.b", "as scan and mamba.gate, of each of two")                                            \
+  TARE_PAIR(ROW, ScanC, "scan.c", "as scan and mamba.gate, of each of two")                                            \
+  TARE_PAIR(ROW, ScanState, "scan.state", "as scan and mamba.gate, of each of two")                                    \
+  TARE_PAIR(ROW, ScanOut, "scan.out", "as scan and mamba.gate, of each of two")                                        \
+  TARE_PAIR(ROW, Gate, "gate", "as scan and mamba.gate, of each of two")                                               \
+  TARE_PAIR(ROW, Out, "out", "outputs of the two, m1 and m2")                                                          \
   ROW(kMixerDifference, "mixer_difference", "m1 - lambda m2, before its norm", kLayerHidden, kMambaPair)               \
   ROW(kGmuGate, "gmu.gate", "gates, before silu", kLayerHidden, kMemoryUnit)                                           \
   ROW(kLayerOut, "layer_out", "hidden states after each layer", kLayerHidden, kLayer)                                  \

@@ -60,8 +60,10 @@ done < <(awk '{ text = $0
     link = substr(text, RSTART + 2, RLENGTH - 3); text = substr(text, RSTART + RLENGTH)
     if (link !~ /^[a-z]+:/) print FILENAME ":" FNR ":" link } }' "${pages[@]}" /dev/null)
 
-# A box of a site holds its name, perhaps below "late: " or "early: ".
+# A box of a site holds its name, perhaps below "late: " or "early: ". Both sites of a linear layer are of one row.
 [ ! -e docs/img/sites.svg ] || while read -r site; do
-  grep -qsF "\"$site\"," quant/plan/site.h || { echo "docs/img/sites.svg: got $site, expected a site"; bad=1; }
+  layer=${site%.w} layer=${layer%.in}
+  grep -qsF -e "\"$site\"," -e "\"$layer\"," quant/plan/site.h ||
+    { echo "docs/img/sites.svg: got $site, expected a site"; bad=1; }
 done < <(awk '/class="(site|late)"/ { getline; gsub(/<[^>]*>|.*: /, ""); print }' docs/img/sites.svg)
 exit $bad
