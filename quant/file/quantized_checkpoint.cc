@@ -59,12 +59,7 @@ bool IsQuantizedSchema(std::string_view schema) {
 QuantizedCheckpointWriter::QuantizedCheckpointWriter(const std::filesystem::path& path, const Provenance& p)
     : file_(path) {
   file_.SetAttribute("", "schema", std::string(kSchema));
-  file_.SetAttribute("", "plan", p.plan);
-  file_.SetAttribute("", "plan_hash", p.plan_hash);
-  file_.SetAttribute("", "method", p.method);
-  file_.SetAttribute("", "source", p.source);
-  file_.SetAttribute("", "source_sha256", p.source_sha256);
-  file_.SetAttribute("", "calibration", p.calibration);
+  for (const auto& [name, text] : kProvenance) file_.SetAttribute("", name, p.*text);
 }
 
 void QuantizedCheckpointWriter::AddFile(const std::string& name, std::string_view bytes) {
@@ -135,9 +130,7 @@ static Hdf5Reader Open(const std::filesystem::path& path) {
 
 QuantizedCheckpoint::QuantizedCheckpoint(const std::filesystem::path& path) : file_(Open(path)) {
   const std::string where = path.string();
-  provenance_ = {file_.StringAttribute("", "plan"),          file_.StringAttribute("", "plan_hash"),
-                 file_.StringAttribute("", "method"),        file_.StringAttribute("", "source"),
-                 file_.StringAttribute("", "source_sha256"), file_.StringAttribute("", "calibration")};
+  for (const auto& [name, text] : kProvenance) provenance_.*text = file_.StringAttribute("", name);
   for (const std::string& name : file_.datasets()) {
     if (name.starts_with(kTensors)) ReadTensor(name.substr(kTensors.size()));
     if (name.starts_with(kCodes)) ReadMatrix(name.substr(kCodes.size()));

@@ -24,6 +24,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "quant/file/hdf5.h"
@@ -45,6 +46,13 @@ struct Provenance {
   std::string source_sha256;
   std::string calibration;  // data that the method used; empty: none
 };
+inline constexpr std::pair<const char*, std::string Provenance::*> kProvenance[] = {
+    {"plan", &Provenance::plan},
+    {"plan_hash", &Provenance::plan_hash},
+    {"method", &Provenance::method},
+    {"source", &Provenance::source},
+    {"source_sha256", &Provenance::source_sha256},
+    {"calibration", &Provenance::calibration}};
 
 class QuantizedCheckpointWriter {
  public:

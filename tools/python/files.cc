@@ -101,9 +101,9 @@ nb::object TensorNamed(const QuantizedFile& checkpoint, const std::string& name)
 }
 
 std::map<std::string, std::string> ProvenanceOf(const QuantizedFile& checkpoint) {
-  const Provenance& p = checkpoint.file->provenance();
-  return {{"plan", p.plan},     {"plan_hash", p.plan_hash},         {"method", p.method},
-          {"source", p.source}, {"source_sha256", p.source_sha256}, {"calibration", p.calibration}};
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, text] : kProvenance) texts[name] = checkpoint.file->provenance().*text;
+  return texts;
 }
 
 // The statistics file of arrays that are fed batch by batch, as tare stats --tensors writes it.

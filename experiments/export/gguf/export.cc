@@ -101,14 +101,9 @@ class GgufJob {
   void AddNote() {
     const Provenance p = ProvenanceOf(model_.files(), path_);
     metadata_.Text("general.description", Formatted("{}, written in {} by Tare {}", p.source, type_.name, version_));
-    const std::pair<const char*, const std::string*> parts[]{{"source", &p.source},
-                                                             {"source_sha256", &p.source_sha256},
-                                                             {"plan", &p.plan},
-                                                             {"method", &p.method},
-                                                             {"calibration", &p.calibration}};
     metadata_.Text("tare.version", version_);
-    for (const auto& [key, text] : parts) {
-      if (!text->empty()) metadata_.Text(Formatted("tare.{}", key), *text);
+    for (const auto& [name, text] : kProvenance) {
+      if (!(p.*text).empty()) metadata_.Text(Formatted("tare.{}", name), p.*text);
     }
   }
 
