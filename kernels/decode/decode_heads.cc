@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <ranges>
 
 #include "quant/base/message.h"
 
@@ -24,9 +25,8 @@ std::vector<int> GroupOfEach(std::span<const OutputHead> heads, const CacheShape
         parent[root(shape.k_heads + head.v[slice])] = root(head.K(map));
     }
   }
-  std::vector<int> groups;
-  for (const OutputHead& head : heads) groups.push_back(root(head.k1));
-  return groups;
+  return heads | std::views::transform([&](const OutputHead& h) { return root(h.k1); }) |
+         std::ranges::to<std::vector>();
 }
 
 void CheckTable(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape) {
@@ -53,21 +53,6 @@ int PlaceOf(std::vector<T>& list, const T& x) {
   if (found != list.end()) return static_cast<int>(found - list.begin());
   list.push_back(x);
   return static_cast<int>(list.size()) - 1;
-}
-
-// Sorted by key; returns where each went.
-template <typename T, typename Key>
-std::vector<int> Sort(std::vector<T>& list, Key key) {
-  std::vector<int> order(list.size()), place(list.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [&](int i) { return key(list[i]); });
-  std::vector<T> sorted;
-  for (const int i : order) {
-    place[i] = static_cast<int>(sorted.size());
-    sorted.push_back(list[i]);
-  }
-  list = std::move(sorted);
-  return place;
 }
 
 }  // namespace
@@ -105,9 +90,10 @@ DecodeHeads::DecodeHeads(std::span<const OutputHead> heads, int q_heads, const C
     differential_ = differential_ || heads[h].Differential();
   }
   for (Group& group : groups_) {
-    const std::vector<int> rows = Sort(group.rows, [](const Row& row) { return row.k; });
+    const std::vector<Row> rows = group.rows;
+    std::ranges::stable_sort(group.rows, {}, &Row::k);
     for (Difference& difference : group.differences) {
-      for (int& row : difference.row) row = row == kNoMap ? kNoMap : rows[row];
+      for (int& row : difference.row) row = row == kNoMap ? kNoMap : PlaceOf(group.rows, rows[row]);
     }
     std::ranges::stable_sort(group.products, {}, &Product::v);
     group.first_row = rows_;
