@@ -88,6 +88,16 @@ SettingsOfModule ReadDynamic(SchemeKeys& keys, const GptqSettings& all) {
   };
 }
 
+// Throws Error, with what it should be, for a zero point that is stored as another number.
+void RequireZeros(const GroupedParts& parts, uint32_t zero, const std::string& expected) {
+  for (int64_t row = 0; row < parts.out; ++row) {
+    for (int64_t g = 0; g < parts.groups; ++g) {
+      if (const uint32_t got = parts.zeros->At(row, g); got != zero)
+        Fail("{}: zero point of row {}, group {} is stored as {}, {}", parts.where, row, g, got, expected);
+    }
+  }
+}
+
 // Which of the two conventions a checkpoint's symmetric matrices prove; without any, what the configuration says holds.
 class ZeroPointProof {
  public:
@@ -99,15 +109,8 @@ class ZeroPointProof {
     if (first != middle && first != middle - 1)
       Fail("{}: zero point 0 is stored as {}, expected {} or {} of all where quantization_config says sym: true",
            parts.where, first, middle - 1, middle);
-    for (int64_t row = 0; row < parts.out; ++row) {
-      for (int64_t g = 0; g < parts.groups; ++g) {
-        if (const uint32_t zero = parts.zeros->At(row, g); zero != first)
-          Fail(
-              "{}: zero point of row {}, group {} is stored as {}, another as {}; expected one value where "
-              "quantization_config says sym: true",
-              parts.where, row, g, zero, first);
-      }
-    }
+    RequireZeros(parts, first,
+                 Formatted("another as {}; expected one value where quantization_config says sym: true", first));
     (first == middle ? as_they_are_ : less_one_) = parts.name;
     if (!less_one_.empty() && !as_they_are_.empty())
       Fail("{}: zero points of '{}' are stored less one, those of '{}' as they are; expected one convention", where_,
@@ -149,17 +152,6 @@ PackedCodes AwqCodes(const TensorView& tensor) {
           .stream_step = tensor.shape[1],
           .place = kPlaces,
           .along_rows = false};
-}
-
-// Readers that know of no zero points use 8; the stored ones must be that.
-void RequireMiddle(const GroupedParts& parts) {
-  for (int64_t row = 0; row < parts.out; ++row) {
-    for (int64_t g = 0; g < parts.groups; ++g) {
-      if (const uint32_t zero = parts.zeros->At(row, g); zero != 8)
-        Fail("{}: zero point of row {}, group {} is {}, expected 8 where quantization_config says zero_point: false",
-             parts.where, row, g, zero);
-    }
-  }
 }
 
 GroupedParts AwqParts(const std::string& module, const GptqSettings& s, ModuleTensors& tensors) {
@@ -259,7 +251,8 @@ void ReadAwqMatrices(const SettingsOfModule& settings, const std::string& where,
     if (of_module.bits != 4)
       Fail("{}: got {} bits in {}, expected 4", tensors.Where(module + ".qweight"), of_module.bits, where);
     GroupedParts parts = AwqParts(module, of_module, tensors);
-    if (of_module.symmetric) RequireMiddle(parts);
+    // Readers that know of no zero points use 8.
+    if (of_module.symmetric) RequireZeros(parts, 8, "expected 8 where quantization_config says zero_point: false");
     AddMatrix(std::move(parts), tensors, model);
   }
   tensors.CheckNothingLeft("qweight qzeros scales g_idx");
