@@ -120,19 +120,18 @@ void ForRows(const QuantizedMatrix& m, Body body) {
   });
 }
 
+// Adds code i of 4 or 8 bits to zeros. The first has the lowest bits of a byte, and so of a word.
+void PutCode(std::byte* packed, int64_t i, int bits, int code) {
+  packed[i * bits / 8] |= static_cast<std::byte>(code << (i * bits % 8));
+}
+
 void AddPackedIntegers(NewModule& module, const QuantizedMatrix& m) {
   const int bits = Info(m.format).bits, per_word = 32 / bits;
   const int64_t words = (m.in + per_word - 1) / per_word;
   std::byte* const packed = module.Add("weight_packed", DType::kI32, {m.out, words});
   ForRows(m, [&](int64_t row, const uint8_t* codes) {
-    for (int64_t w = 0; w < words; ++w) {
-      uint32_t word = 0;
-      for (int64_t i = w * per_word; i < std::min((w + 1) * per_word, m.in); ++i) {
-        const uint32_t code = static_cast<uint32_t>(static_cast<int8_t>(codes[i]) + (1 << (bits - 1)));
-        word |= code << (i % per_word * bits);
-      }
-      std::memcpy(packed + (row * words + w) * 4, &word, sizeof word);
-    }
+    for (int64_t i = 0; i < m.in; ++i)
+      PutCode(packed + row * words * 4, i, bits, static_cast<int8_t>(codes[i]) + (1 << (bits - 1)));
   });
   const int64_t shape[2]{m.out, m.in};
   std::memcpy(module.Add("weight_shape", DType::kI64, {2}), shape, sizeof shape);
@@ -144,12 +143,11 @@ void AddBytes(NewModule& module, const QuantizedMatrix& m, DType dtype) {
       m, [&](int64_t row, const uint8_t* codes) { std::memcpy(bytes + row * m.in, codes, static_cast<size_t>(m.in)); });
 }
 
-// Two neighbours share a byte, the first in its low half.
+// Two neighbours share a byte.
 void AddFloat4(NewModule& module, const QuantizedMatrix& m) {
   std::byte* const bytes = module.Add("weight_packed", DType::kU8, {m.out, m.in / 2});
   ForRows(m, [&](int64_t row, const uint8_t* codes) {
-    for (int64_t i = 0; i < m.in / 2; ++i)
-      bytes[row * (m.in / 2) + i] = static_cast<std::byte>(codes[2 * i] | codes[2 * i + 1] << 4);
+    for (int64_t i = 0; i < m.in; ++i) PutCode(bytes + row * (m.in / 2), i, 4, codes[i]);
   });
 }
 
@@ -169,13 +167,9 @@ void AddPackedZeros(NewModule& module, const QuantizedMatrix& m) {
   const int bits = Info(m.format).bits, per_word = 32 / bits;
   const int64_t words = (m.out + per_word - 1) / per_word, groups = m.Groups();
   std::byte* const packed = module.Add("weight_zero_point", DType::kI32, {words, groups});
-  for (int64_t w = 0; w < words; ++w) {
-    for (int64_t g = 0; g < groups; ++g) {
-      uint32_t word = 0;
-      for (int64_t row = w * per_word; row < std::min((w + 1) * per_word, m.out); ++row)
-        word |= uint32_t{m.zeros[row * groups + g]} << (row % per_word * bits);
-      std::memcpy(packed + (w * groups + g) * 4, &word, sizeof word);
-    }
+  for (int64_t row = 0; row < m.out; ++row) {
+    for (int64_t g = 0; g < groups; ++g)
+      PutCode(packed + (row / per_word * groups + g) * 4, row % per_word, bits, m.zeros[row * groups + g]);
   }
 }
 
