@@ -3,8 +3,6 @@
 
 #include <vector>
 
-#include "quant/base/message.h"
-
 namespace tare {
 namespace {
 
@@ -60,21 +58,6 @@ Ends EndsOfAll(std::span<const Ends> groups, const Format& format) {
   std::vector<float> magnitudes;
   for (const Ends& group : groups) magnitudes.push_back(group.high);
   return EndsOf(magnitudes, format);
-}
-
-float QuantizeGroup(std::span<const float> values, const Format& format, std::span<int16_t> codes) {
-  if (!IsInteger(format)) Fail("quantize: got {}, expected a format of integer codes", Name(format));
-  if (codes.size() != values.size()) Fail("quantize: got room for {} codes, expected {}", codes.size(), values.size());
-  if (const auto bad = FirstNotFinite(values))
-    Fail("quantize: got {} at {}, expected finite values", values[*bad], *bad);
-  if (HasOffset(format)) Fail("quantize: got {}, expected codes whose scale alone gives their values", Name(format));
-  const bool is_unsigned = Info(format).min_code == 0;
-  if (is_unsigned && std::ranges::any_of(values, [](float x) { return x < 0; }))
-    Fail("quantize {}: got a value below 0, expected none", Name(format));
-  const Scale scale = ScaleFor(AbsMax(values), format);
-  std::ranges::transform(values, codes.begin(),
-                         [&](float x) { return static_cast<int16_t>(CodeOf(x, scale.inv, format)); });
-  return scale.scale;
 }
 
 }  // namespace tare

@@ -48,7 +48,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -154,9 +153,6 @@ float MagnitudeOf(std::span<const float> values, Statistic statistic);
 Ends EndsOf(std::span<const float> values, const Format& format);
 // The ends of all groups together, as a tensor's one scale takes them; one group or more, all with as many values.
 Ends EndsOfAll(std::span<const Ends> groups, const Format& format);
-
-// Writes codes, returns the scale. Throws Error for a value not finite, naming its index, f32, or unsigned below 0.
-float QuantizeGroup(std::span<const float> values, const Format& format, std::span<int16_t> codes);
 
 inline constexpr float kZeroPointMargin = 0x1p-10f;
 

@@ -12,6 +12,7 @@
 #include "quant/base/parallel.h"
 #include "quant/format/round.h"
 #include "tests/support/call.h"
+#include "tests/support/quantize_group.h"
 #include "tests/support/random_quantized.h"
 #include "tests/support/ranged_integers.h"
 

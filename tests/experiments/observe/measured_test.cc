@@ -14,6 +14,7 @@
 #include "quant/format/round.h"
 #include "quant/observe/statistics_set.h"
 #include "tests/support/logits.h"
+#include "tests/support/quantize_group.h"
 #include "tests/support/site_recorder.h"
 
 namespace tare::measured_test {

@@ -12,6 +12,7 @@
 #include "quant/format/pack.h"
 #include "quant/format/round.h"
 #include "tests/kernels/bench/kernel_table.h"
+#include "tests/support/quantize_group.h"
 #include "tests/support/random_quantized.h"
 #include "tests/support/ranged_integers.h"
 

@@ -12,6 +12,7 @@
 #include "quant/base/aligned.h"
 #include "quant/format/round.h"
 #include "tests/kernels/bench/kernel_table.h"
+#include "tests/support/quantize_group.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare::product_stage_test {

@@ -16,6 +16,7 @@
 #include "quant/format/round.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/call.h"
+#include "tests/support/quantize_group.h"
 #include "tests/support/random_quantized.h"
 #include "tests/support/wrong_linear.h"
 

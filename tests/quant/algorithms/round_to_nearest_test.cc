@@ -12,6 +12,7 @@
 #include "quant/format/pack.h"
 #include "quant/format/round.h"
 #include "tests/support/call.h"
+#include "tests/support/quantize_group.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare::round_to_nearest_test {
