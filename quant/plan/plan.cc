@@ -126,11 +126,8 @@ Selector Parser::ParseSelector(const SiteClass& site_class) {
     if (word.empty() || site_class.dimensions.find(word[0]) == word.npos)
       Refuse(at, Formatted("an item that begins with one of {} (l layers, h heads, m maps, e experts)",
                            site_class.dimensions));
-    IndexRanges& ranges = word[0] == 'l'   ? selector.layers
-                          : word[0] == 'h' ? selector.heads
-                          : word[0] == 'm' ? selector.maps
-                                           : selector.experts;
-    ranges.push_back(ParseRange(at, word));
+    const auto dimension = std::ranges::find(kDimensions, word[0], [](const auto& entry) { return entry.first; });
+    (selector.*dimension->second).push_back(ParseRange(at, word));
   } while (Take(','));
   Require(']', "',' or ']'");
   return selector;

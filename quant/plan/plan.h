@@ -62,6 +62,9 @@ struct Selector {
   IndexRanges layers, heads, maps, experts;
   friend bool operator==(const Selector&, const Selector&) = default;
 };
+// As items begin, in canonical order.
+inline constexpr std::pair<char, IndexRanges Selector::*> kDimensions[] = {
+    {'l', &Selector::layers}, {'h', &Selector::heads}, {'m', &Selector::maps}, {'e', &Selector::experts}};
 
 // Which results of the softmax's own arithmetic are rounded to 16 bits, as kernels compute it tile by tile
 // (experiments/plan/simulated/softmax_steps.h). Empty: f32.

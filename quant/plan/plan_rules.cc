@@ -25,19 +25,14 @@ void Join(IndexRanges& ranges) {
   ranges = std::move(joined);
 }
 
-void AppendItems(std::string& items, const IndexRanges& ranges, char letter) {
-  for (const auto& [first, last] : ranges) {
-    items += Formatted("{}{}{}", items.empty() ? "" : ",", letter, first);
-    if (last > first) items += Formatted("-{}", last);
-  }
-}
-
 std::string TextOf(const Selector& selector) {
   std::string items;
-  AppendItems(items, selector.layers, 'l');
-  AppendItems(items, selector.heads, 'h');
-  AppendItems(items, selector.maps, 'm');
-  AppendItems(items, selector.experts, 'e');
+  for (const auto& [letter, ranges] : kDimensions) {
+    for (const auto& [first, last] : selector.*ranges) {
+      items += Formatted("{}{}{}", items.empty() ? "" : ",", letter, first);
+      if (last > first) items += Formatted("-{}", last);
+    }
+  }
   return items.empty() ? items : Formatted("[{}]", items);
 }
 
@@ -99,8 +94,7 @@ std::string LevelText(const Rule& rule) { return TextOf(rule.format, rule.granul
 Rule RuleFor(Site site) { return {.name = std::string(Name(site)), .sites = {site}}; }
 
 Plan& Plan::Append(Rule rule) {
-  Selector& of = rule.selector;
-  for (IndexRanges* const ranges : {&of.layers, &of.heads, &of.maps, &of.experts}) Join(*ranges);
+  for (const auto& [letter, ranges] : kDimensions) Join(rule.selector.*ranges);
   rule.text = PlaceText(rule) + "=" + LevelText(rule);
   rules_.push_back(std::move(rule));
   return *this;
