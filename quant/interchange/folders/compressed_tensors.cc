@@ -31,9 +31,6 @@ namespace {
 
 using Strategy = CompressedArguments::Strategy;
 
-constexpr std::initializer_list<DType> kFloats = {DType::kF32, DType::kF16, DType::kBF16};
-constexpr std::initializer_list<DType> kE8M0 = {DType::kU8, DType::kF8E8M0};
-
 // Reads one module. Its parts point into the tensors.
 class ModuleReader {
  public:
@@ -54,12 +51,12 @@ class ModuleReader {
       ReadFloat8({DType::kF32, DType::kF16, DType::kBF16, DType::kF8E8M0});
     } else if (format_ == "mxfp8-quantized") {
       RequireGroups(32);
-      ReadFloat8(kE8M0);
+      ReadFloat8(kE8M0Types);
     } else if (format_ == "nvfp4-pack-quantized") {
       ReadFloat4(16, {DType::kF8E4M3});
       ReadGlobalScale();
     } else if (format_ == "mxfp4-pack-quantized") {
-      ReadFloat4(32, kE8M0);
+      ReadFloat4(32, kE8M0Types);
     } else {
       Fail(
           "{}: format: got '{}', expected pack-quantized, int-quantized, float-quantized, naive-quantized, "
@@ -97,7 +94,7 @@ class ModuleReader {
     parts_.codes = {
         .words = codes.bytes.data(), .bits = weights_.bits, .per_word = PerWord(codes), .stream_step = codes.shape[1]};
     parts_.values = parts_.zero_values = IntegerValues(1 << (weights_.bits - 1));
-    ReadScales(kFloats);
+    ReadScales(kFloatTypes);
     if (weights_.symmetric || weights_.strategy == Strategy::kTensor) return ReadPlainZeros();
     const TensorView& zeros = Matrix("weight_zero_point", DType::kI32);
     tensors_.Require(zeros, {WordsOf(parts_.out, weights_.bits, parts_.codes.per_word, 32), parts_.groups},
@@ -142,7 +139,7 @@ class ModuleReader {
     ReadWeight("weight", DType::kI8, 8);
     Name(Formatted("int{}", weights_.bits));
     parts_.values = parts_.zero_values = SignedByteValues();
-    ReadScales(kFloats);
+    ReadScales(kFloatTypes);
     ReadPlainZeros();
   }
 
@@ -250,7 +247,7 @@ class ModuleReader {
     for (const char* part : {"input_scale", "activation_scale"}) {
       const TensorView* const scale = tensors_.Find(module_, part);
       if (scale == nullptr || scale->elements() != 1) continue;
-      parts_.input_scale = StoredScales{.tensor = &tensors_.Take(module_, part, kFloats)}.At(0, 0);
+      parts_.input_scale = StoredScales{.tensor = &tensors_.Take(module_, part, kFloatTypes)}.At(0, 0);
       if (!std::isfinite(*parts_.input_scale) || *parts_.input_scale <= 0)
         Fail("{}: got {}, expected a positive number; try the checkpoint's source", tensors_.Where(scale->name),
              *parts_.input_scale);
@@ -274,7 +271,7 @@ void ReadCaches(const std::optional<CompressedArguments>& caches, ModuleTensors&
                 std::vector<std::string>& notes) {
   if (!caches) return;
   for (const char* part : {"k_scale", "v_scale"}) {
-    for (const std::string& module : tensors.ModulesWith(part)) tensors.Take(module, part, kFloats);
+    for (const std::string& module : tensors.ModulesWith(part)) tensors.Take(module, part, kFloatTypes);
   }
   constexpr int kCacheBits[] = {2, 3, 4, 6};  // of a plan's nearest rule: the fewest that hold these, 8 if none do
   const auto* bits = std::ranges::lower_bound(kCacheBits, caches->bits);

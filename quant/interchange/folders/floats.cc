@@ -131,8 +131,8 @@ struct StackedLayout {
   int64_t columns;
   std::initializer_list<DType> types;  // of scales
 };
-constexpr std::initializer_list<DType> kE8M0s{DType::kU8, DType::kF8E8M0}, kE4M3{DType::kF8E4M3};
-constexpr StackedLayout kMxfp4{"gpt-oss mxfp4", "_blocks", "_scales", "", ".weight", 32, kE8M0s},
+constexpr std::initializer_list<DType> kE4M3{DType::kF8E4M3};
+constexpr StackedLayout kMxfp4{"gpt-oss mxfp4", "_blocks", "_scales", "", ".weight", 32, kE8M0Types},
     kNvFp4Experts{"ModelOpt nvfp4/group16", "", "_weight_scale", "_weight_scale_2", "", 16, kE4M3};
 
 GroupedParts StackedParts(const std::string& module, const std::string& matrix, const StackedLayout& layout,

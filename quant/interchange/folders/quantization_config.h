@@ -41,7 +41,8 @@ class NamePattern {
 };
 
 // The types of tensors that hold scales.
-constexpr std::initializer_list<DType> kFloatTypes = {DType::kF16, DType::kBF16, DType::kF32};
+constexpr std::initializer_list<DType> kFloatTypes = {DType::kF16, DType::kBF16, DType::kF32},
+                                       kE8M0Types = {DType::kU8, DType::kF8E8M0};
 
 // One object of a quantization_config, read strictly: whatever is asked for has its type and range, and RefuseOthers
 // names the first key that nothing asked for, because a key that is not understood may change the numbers.
