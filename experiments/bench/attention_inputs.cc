@@ -18,11 +18,6 @@ namespace {
 
 constexpr int64_t kMostRows = 256;
 
-Mask MaskOf(const std::string& name) {
-  if (name != "causal" && name != "full") Fail("bench attention, mask: got '{}', expected causal or full", name);
-  return {name == "full" ? Mask::Kind::kFull : Mask::Kind::kCausal};
-}
-
 // Query row t alone, as a problem with the keys that it sees.
 AttentionProblem OneRow(const AttentionProblem& p, int64_t t, float* out) {
   AttentionProblem one = PartOf(p, {t, t + 1}, p.Keys(t));
@@ -90,7 +85,8 @@ AttentionInputs::AttentionInputs(const AttentionCase& c) : lambda_(c.lambda) {
 }
 
 void AttentionInputs::Make(const AttentionCase& c) {
-  const Mask mask = MaskOf(c.mask);
+  if (c.mask != "causal" && c.mask != "full") Fail("bench attention, mask: got '{}', expected causal or full", c.mask);
+  const Mask mask{c.mask == "full" ? Mask::Kind::kFull : Mask::Kind::kCausal};
   const int64_t keys = c.keys == 0 ? c.n : c.keys;
   if (c.n < 1 || c.d < 1 || c.heads < 1)
     Fail("bench attention: got n {}, d {}, heads {}; expected at least 1 of each", c.n, c.d, c.heads);

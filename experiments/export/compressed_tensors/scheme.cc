@@ -85,15 +85,6 @@ CompressedScheme OfWeights(const Rule& rule) {
   }
 }
 
-// One scale per token, or a static one.
-Json ScaledInputs(const Rule& inputs) {
-  const Format format = Base(inputs.format);
-  const bool is_static = inputs.options.static_scale;
-  if (is_static ? inputs.granularity.kind != Kind::kTensor : inputs.granularity.kind != Kind::kToken)
-    NoScheme(inputs, "inputs per token, or per tensor+static", "/token");
-  return Numbers(format, is_static ? "tensor" : "token", !is_static);
-}
-
 // The number subtracted from codes that start at 0 to make them signed: 2^(bits - 1); 0 for signed codes.
 int Middle(const QuantizedMatrix& m) { return HasOffset(m.format) ? 1 << (Info(m.format).bits - 1) : 0; }
 
@@ -191,7 +182,8 @@ CompressedScheme SchemeOf(const Rule& weights, const Rule* inputs) {
   CompressedScheme scheme = OfWeights(weights);
   if (inputs == nullptr) return scheme;
   const Format of_weights = Base(weights.format), of_inputs = Base(inputs->format);
-  if ((inputs->options.percentile || inputs->options.mse) && !inputs->options.static_scale)
+  const bool is_static = inputs->options.static_scale;
+  if ((inputs->options.percentile || inputs->options.mse) && !is_static)
     NoScheme(*inputs, "inputs that are not clipped", "it without this option");
   if (of_weights != of_inputs || of_weights == Format::kInt4 || of_weights == Format::kNvFp4)
     NoScheme(*inputs,
@@ -206,8 +198,10 @@ CompressedScheme SchemeOf(const Rule& weights, const Rule* inputs) {
   if (weights.granularity.kind == Kind::kGroup)
     NoScheme(weights, "weights per tensor or channel where inputs are rounded", "int8/channel");
   if (of_inputs == Format::kInt8) scheme.layout = CompressedLayout::kIntegers, scheme.format = "int-quantized";
-  scheme.inputs = ScaledInputs(*inputs);
-  if (inputs->options.static_scale) scheme.largest_input = Info(of_inputs).Largest();
+  if (inputs->granularity.kind != (is_static ? Kind::kTensor : Kind::kToken))
+    NoScheme(*inputs, "inputs per token, or per tensor+static", "/token");
+  scheme.inputs = Numbers(of_inputs, is_static ? "tensor" : "token", !is_static);
+  if (is_static) scheme.largest_input = Info(of_inputs).Largest();
   return scheme;
 }
 
