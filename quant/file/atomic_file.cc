@@ -51,10 +51,7 @@ Target Through(fs::path path) {
   }
 }
 
-Held& HeldFiles() {
-  static Held held;
-  return held;
-}
+Held held_files;
 
 // Length of the part that consists of whole lines: up to the last newline, looked for backwards, in steps.
 off_t WholeLines(int fd, off_t size) {
@@ -74,18 +71,18 @@ off_t WholeLines(int fd, off_t size) {
 
 AtomicFile::AtomicFile(const fs::path& path) {
   // A path that this process claimed and that is a link now became one since: it leads to somebody else's file.
-  const bool held = HeldFiles().Has(fs::absolute(path));
+  const bool held = held_files.Has(fs::absolute(path));
   Target target = held ? Target{path, OpenFolderOf(path)} : Through(path);
   final_ = std::move(target.path);
   folder_ = std::move(target.folder);
   absolute_ = fs::absolute(final_);
-  if (!HeldFiles().Has(absolute_)) {
+  if (!held_files.Has(absolute_)) {
     NoteOutput(target.there, absolute_, path);
     Claim();
   } else {
     Create();
   }
-  HeldFiles().Add(absolute_);
+  held_files.Add(absolute_);
 }
 
 void AtomicFile::Create() {
@@ -120,8 +117,8 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::Close() {
-  HeldFiles().Remove(absolute_);
-  if (!HeldFiles().Has(absolute_)) ForgetOutput(absolute_);
+  held_files.Remove(absolute_);
+  if (!held_files.Has(absolute_)) ForgetOutput(absolute_);
   fd_ = Descriptor();
 }
 

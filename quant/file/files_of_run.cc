@@ -110,11 +110,7 @@ int NewCopy(int fd, const std::string& path) {
   return file;
 }
 
-// By the pipe.
-std::map<FileIdentity, int>& Copies() {
-  static std::map<FileIdentity, int> copies;
-  return copies;
-}
+std::map<FileIdentity, int> copies;  // by the pipe
 
 }  // namespace
 
@@ -186,8 +182,8 @@ bool IsInput(int folder, const char* name) {
 int CopyOfPipe(int fd) {
   struct stat status{};
   if (fd < 0 || fstat(fd, &status) != 0 || !S_ISFIFO(status.st_mode)) return -1;
-  const auto copy = Copies().find(IdentityOf(status));
-  return copy == Copies().end() ? -1 : copy->second;
+  const auto copy = copies.find(IdentityOf(status));
+  return copy == copies.end() ? -1 : copy->second;
 }
 
 std::string FileOf(const std::string& path) {
@@ -196,7 +192,7 @@ std::string FileOf(const std::string& path) {
   struct stat status{};
   if (fd < 0 && stat(name.c_str(), &status) == 0 && S_ISFIFO(status.st_mode)) {
     const Descriptor pipe(open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (pipe.get() >= 0) Copies()[IdentityOf(status)] = NewCopy(pipe.get(), name);
+    if (pipe.get() >= 0) copies[IdentityOf(status)] = NewCopy(pipe.get(), name);
     return name;
   }
   if (fd < 0 || fstat(fd, &status) != 0 || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY) return name;

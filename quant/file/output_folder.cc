@@ -23,16 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct OpenFolders {
-  std::mutex mutex;
-  std::map<fs::path, std::weak_ptr<const OpenFolder>> by_path;
-};
-
-OpenFolders& Registry() {
-  static OpenFolders folders;
-  return folders;
-}
-
 // Absolute, without what does not count in it; ".." does, after a link.
 fs::path KeyOf(const fs::path& path) {
   fs::path key;
@@ -83,22 +73,20 @@ int RenameNew(int from, const std::string& name, int to, const std::string& as) 
   return renameat(from, name.c_str(), to, as.c_str()) == 0 ? 0 : errno;
 }
 
-Held& HeldFolders() {
-  static Held held;
-  return held;
-}
+Held held_folders;
 
 }  // namespace
 
 std::shared_ptr<const OpenFolder> OpenFolder::Of(const fs::path& path) {
   const fs::path key = KeyOf(path);
-  OpenFolders& folders = Registry();
-  const std::lock_guard lock(folders.mutex);
-  std::erase_if(folders.by_path, [](const auto& entry) { return entry.second.expired(); });
+  static std::mutex mutex;
+  static std::map<fs::path, std::weak_ptr<const OpenFolder>> folders;
+  const std::lock_guard lock(mutex);
+  std::erase_if(folders, [](const auto& entry) { return entry.second.expired(); });
   int fd = -1;
   for (fs::path above = key;; above = above.parent_path()) {
-    const auto found = folders.by_path.find(above);
-    if (const auto held = found == folders.by_path.end() ? nullptr : found->second.lock()) {
+    const auto found = folders.find(above);
+    if (const auto held = found == folders.end() ? nullptr : found->second.lock()) {
       if (above == key) return held;
       fd = OpenAt(held->fd(), key.lexically_relative(above));
       break;
@@ -110,7 +98,7 @@ std::shared_ptr<const OpenFolder> OpenFolder::Of(const fs::path& path) {
   }
   if (fd < 0) return nullptr;
   const std::shared_ptr<const OpenFolder> opened = Adopt(fd);
-  folders.by_path[key] = opened;
+  folders[key] = opened;
   return opened;
 }
 
@@ -268,18 +256,18 @@ OutputFolder::OutputFolder(const fs::path& folder)
   struct stat status{};
   (void)fstat(open_->fd(), &status);
   identity_ = Formatted("{} {}", status.st_dev, status.st_ino);
-  if (!HeldFolders().Has(identity_)) {
+  if (!held_folders.Has(identity_)) {
     fd_ = open_->Reading();
     if (fd_.get() >= 0 && flock(fd_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
       Fail("{}: another process is writing into this folder; try another, or wait until it ends", folder_.string());
   }
-  HeldFolders().Add(identity_);
+  held_folders.Add(identity_);
 }
 
 // The system removes only what is empty.
 OutputFolder::~OutputFolder() {
   if (made_ && above_ != nullptr) unlinkat(above_->fd(), folder_.filename().c_str(), AT_REMOVEDIR);
-  HeldFolders().Remove(identity_);
+  held_folders.Remove(identity_);
 }
 
 }  // namespace tare

@@ -23,10 +23,7 @@ namespace fs = std::filesystem;
 constexpr const char *kHashSchema = "tare.hash/1", *kHashOfFile = "sha256_of_file";
 constexpr std::chrono::nanoseconds kSettled = std::chrono::seconds(2);
 
-fs::path& HashFolder() {
-  static fs::path folder;
-  return folder;
-}
+fs::path hash_folder;
 
 // What identifies a file and its content.
 Json StateOf(const MappedFile& file) {
@@ -39,9 +36,9 @@ Json StateOf(const MappedFile& file) {
               {"changed_ns", s.changed.count()}};
 }
 
-bool IsRemembered(const MappedFile& file) { return !HashFolder().empty() && file.bytes().size() >= kRememberedSize; }
+bool IsRemembered(const MappedFile& file) { return !hash_folder.empty() && file.bytes().size() >= kRememberedSize; }
 
-fs::path EntryOf(const Json& state) { return HashFolder() / Sha256OfText(JsonText(state)).substr(0, 32); }
+fs::path EntryOf(const Json& state) { return hash_folder / Sha256OfText(JsonText(state)).substr(0, 32); }
 
 constexpr std::string_view kHashKey = ",\"sha256\":\"", kHashEnd = "\"}";
 constexpr size_t kDigits = 64, kHashSize = kHashKey.size() + kDigits + kHashEnd.size();
@@ -85,7 +82,7 @@ void Remember(const MappedFile& file, const std::string& hash) {
   const fs::path entry = EntryOf(object);
   object[kHashOfFile] = hash;
   std::error_code error;
-  fs::create_directories(HashFolder(), error);
+  fs::create_directories(hash_folder, error);
   try {
     WriteFileAtomically(entry, CheckedLine(object) + "\n");
   } catch (const Error&) {  // no room, no right, or another process remembers the same: hashed again next time
@@ -153,7 +150,7 @@ std::string Sha256Hex(const MappedFile& file, const FileRead& read) {
 
 std::string Sha256OfFile(const std::filesystem::path& path) { return Sha256Hex(MappedFile(path)); }
 
-void RememberHashesIn(const fs::path& folder) { HashFolder() = folder; }
+void RememberHashesIn(const fs::path& folder) { hash_folder = folder; }
 
 std::string HashOfFile(const MappedFile& file, const FileRead& read) {
   if (!read && IsRemembered(file)) {
