@@ -14,20 +14,6 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 double Ratio(long double a, long double b) { return b == 0 ? kNone : static_cast<double>(a / b); }
 
-// What a sum of this name is divided by to become a figure.
-double Share(std::string_view name, const PlainSums& s, long double value, long double blocks) {
-  if (name.starts_with("entries_under")) return Ratio(value, s.values);
-  if (name.starts_with("blocks_under")) return Ratio(value, blocks);
-  if (name.starts_with("entry_mass") || name.starts_with("block_mass")) return Ratio(value, s.sums[kSumMagnitude]);
-  return Ratio(value, s.rows);  // entropy, sink_mass, negative_mass, cancellation: means of rows
-}
-
-// What the mean row lacks of 1. Below a millionth it is the rounding of rows that sum to 1.
-double SinkShare(const PlainSums& s) {
-  const double share = 1.0 - Ratio(s.sums[kSumX], s.rows);
-  return share < 1e-6 ? 0.0 : share;
-}
-
 void AddMapMeasures(const std::vector<std::string>& names, const PlainSums& s, Measures& measures) {
   long double blocks = 0, marked = 0, outputs = 0;
   for (size_t i = kBaseSums; i < names.size(); ++i) {
@@ -39,16 +25,20 @@ void AddMapMeasures(const std::vector<std::string>& names, const PlainSums& s, M
     const std::string& name = names[i];
     if (name.ends_with(".error2")) break;  // formats
     if (name == "blocks" || name == "early_sink_mass" || name == "marked_rows" || name == "output_rows") continue;
-    if (name == "answer_mass" || name == "noise_mass") {
-      measures.emplace_back(name, Ratio(s.sums[i], marked));
-    } else if (name.starts_with("output_error")) {
-      measures.emplace_back(name, Ratio(s.sums[i], outputs));
-    } else if (name == "sink_sequences") {
+    if (name == "sink_sequences") {
       measures.emplace_back("sink_rate", Ratio(s.sums[i], s.sequences));
     } else if (name == "first_map_x2") {
       measures.emplace_back("cancellation_pooled", std::sqrt(Ratio(s.sums[kSumX2], s.sums[i])));
     } else {
-      measures.emplace_back(name, Share(name, s, s.sums[i], blocks));
+      const bool is_mass = name.starts_with("entry_mass") || name.starts_with("block_mass");
+      // Entropy, sink_mass, negative_mass and cancellation are means of rows.
+      const long double of = name == "answer_mass" || name == "noise_mass" ? marked
+                             : name.starts_with("output_error")            ? outputs
+                             : name.starts_with("entries_under")           ? s.values
+                             : name.starts_with("blocks_under")            ? blocks
+                             : is_mass                                     ? s.sums[kSumMagnitude]
+                                                                           : s.rows;
+      measures.emplace_back(name, Ratio(s.sums[i], of));
     }
   }
 }
@@ -99,7 +89,9 @@ Measures SumMeasures(Site site, const std::vector<std::string>& names, const Pla
                        {"mean_magnitude", Ratio(s.sums[kSumMagnitude], s.values)},
                        {"infinity_norm", Ratio(s.sums[kSumSequenceAbsmax], s.sequences)},
                        {"row_norm", Ratio(s.sums[kSumRowNorm], s.rows)}};
-  if (site == Site::kProbs) measures.emplace_back("sink_share", SinkShare(s));
+  // What the mean row lacks of 1. Below a millionth it is the rounding of rows that sum to 1.
+  const double lacked = 1.0 - Ratio(s.sums[kSumX], s.rows);
+  if (site == Site::kProbs) measures.emplace_back("sink_share", lacked < 1e-6 ? 0.0 : lacked);
   if (site == Site::kProbs || site == Site::kDifference) AddMapMeasures(names, s, measures);
   AddFormatMeasures(names, s, measures);
   return measures;

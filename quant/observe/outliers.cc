@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "quant/base/message.h"
 
@@ -11,10 +12,7 @@ namespace {
 
 // A total order. The sign decides last, for the same place offered twice.
 bool RanksBefore(const TopValue& a, const TopValue& b) {
-  const float magnitude_a = std::fabs(a.value), magnitude_b = std::fabs(b.value);
-  if (magnitude_a != magnitude_b) return magnitude_a > magnitude_b;
-  if (a.place != b.place) return a.place < b.place;
-  return a.value > b.value;
+  return std::tuple(-std::fabs(a.value), a.place, -a.value) < std::tuple(-std::fabs(b.value), b.place, -b.value);
 }
 
 // Values searched again if one of them may enter the top: few, because most cannot; enough for vectors.
