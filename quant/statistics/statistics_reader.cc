@@ -30,9 +30,10 @@ class SiteReader {
     if (Shape(name) != shape) Refuse(name, "another shape than its site's");
     return file_.Read<T>(group_ + name);
   }
+  // Of any length; empty if missing.
   template <typename T>
   std::vector<T> Flat(const std::string& name) const {
-    return file_.Read<T>(group_ + name);
+    return Has(name) ? file_.Read<T>(group_ + name) : std::vector<T>();
   }
   // [rows][shape][limbs]
   ExactSums Sums(const std::string& name, const std::vector<int64_t>& shape) const {
@@ -84,9 +85,8 @@ void ReadOutliers(const SiteReader& reader, const std::vector<SiteKey>& keys, st
   const auto nonfinite = reader.Get<uint64_t>("nonfinite");
   const auto first = reader.Get<int64_t>("first_nonfinite", {3});
   const auto ends = reader.Get<int64_t>("histogram_end");
-  const auto bins = reader.Has("histogram_bin") ? reader.Flat<int32_t>("histogram_bin") : std::vector<int32_t>();
-  const auto counts =
-      reader.Has("histogram_count") ? reader.Flat<uint64_t>("histogram_count") : std::vector<uint64_t>();
+  const auto bins = reader.Flat<int32_t>("histogram_bin");
+  const auto counts = reader.Flat<uint64_t>("histogram_count");
   int64_t bin = 0;
   for (size_t r = 0; r < rows.size(); ++r) {
     OutlierStatistics& o = rows[r].outliers;

@@ -3,7 +3,7 @@
 #include "quant/statistics/statistics_file.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
 #include "quant/base/message.h"
 #include "quant/calibrate/clipping.h"
@@ -143,9 +143,7 @@ void WriteSite(Hdf5Writer& file, const StatisticsSet& set, Site site, const std:
   writer.Column<int32_t>("map", [](const auto& key, const auto&) { return key.map.value_or(0); });
   WriteFigures(writer);
   writer.Column<uint64_t>("nonfinite", [](const auto&, const auto& s) { return s.outliers.nonfinite; });
-  writer.Column<float>("largest", [](const auto&, const auto& s) {
-    return s.largest.value_or(std::numeric_limits<float>::quiet_NaN());
-  });
+  writer.Column<float>("largest", [](const auto&, const auto& s) { return s.largest.value_or(NAN); });
   writer.Column<float>("largest_row_norm", [](const auto&, const auto& s) { return s.largest_row_norm; });
   writer.Tops();
   writer.Histograms();
@@ -211,10 +209,9 @@ void WriteStatistics(const StatisticsSet& set, const std::filesystem::path& path
   file.SetAttribute("", "tokens", static_cast<int64_t>(set.tokens));
   file.SetAttribute("", "skip_first", set.skip_first);
   file.WriteDataset<uint8_t>("units", {std::ssize(set.units)}, set.units);
-  std::vector<int32_t> layers;
-  std::vector<float> lambdas;
-  for (const auto& [layer, lambda] : set.lambda) layers.push_back(layer), lambdas.push_back(lambda);
-  if (!layers.empty()) {
+  if (!set.lambda.empty()) {
+    const auto layers = set.lambda | std::views::keys | std::ranges::to<std::vector<int32_t>>();
+    const auto lambdas = set.lambda | std::views::values | std::ranges::to<std::vector<float>>();
     file.WriteDataset<int32_t>("lambda_layer", {std::ssize(layers)}, layers);
     file.WriteDataset<float>("lambda", {std::ssize(lambdas)}, lambdas);
   }
