@@ -33,10 +33,7 @@ constexpr NamePair kNorms[]{{"attn_norm", "input_layernorm"}, {"ffn_norm", "post
 constexpr NamePair kQkNorms[]{{"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"}};
 constexpr NamePair kNormsAfter[]{{"post_attention_norm", "post_attention_layernorm"},
                                  {"post_ffw_norm", "post_feedforward_layernorm"}};
-constexpr NamePair kNormsAround[]{{"attn_norm", "input_layernorm"},
-                                  {"post_attention_norm", "post_attention_layernorm"},
-                                  {"ffn_norm", "pre_feedforward_layernorm"},
-                                  {"post_ffw_norm", "post_feedforward_layernorm"}};
+constexpr NamePair kPreNorms[]{{"attn_norm", "input_layernorm"}, {"ffn_norm", "pre_feedforward_layernorm"}};
 
 constexpr NamePair kMixtralExperts[]{{"ffn_gate_inp", "block_sparse_moe.gate"},
                                      {"ffn_gate_exps", "block_sparse_moe.experts.{}.w1"},
@@ -62,7 +59,7 @@ constexpr Architecture kArchitectures[]{
     {"qwen3moe", "qwen3_moe", "Qwen3Moe", "", {kAttention, kNorms, kQkNorms, kQwen3MoeExperts}, kExperts},
     {"olmo2", "olmo3", "Olmo3", "attention.sliding_window", {kAttention, kFeedForward, kNormsAfter, kQkNorms}, kHead},
     {"olmo2", "olmo2", "Olmo2", "", {kAttention, kFeedForward, kNormsAfter, kQkNorms}, kHead},
-    {"gemma3", "gemma3_text", "Gemma3", "", {kAttention, kFeedForward, kNormsAround, kQkNorms}, kNormsAddOne},
+    {"gemma3", "gemma3_text", "Gemma3", "", {kAttention, kFeedForward, kPreNorms, kNormsAfter, kQkNorms}, kNormsAddOne},
     {"smollm3", "smollm3", "SmolLM3", "", {kAttention, kFeedForward, kNorms}, kReordersRows},
     {"granite", "granite", "Granite", "", {kAttention, kFeedForward, kNorms}, kReordersRows},
     {"phi3", "phi3", "Phi3", "", {kFused, kNorms}},

@@ -54,7 +54,7 @@ enum ArchitectureTrait : uint32_t {
 struct Architecture {
   std::string_view name, family, transformers;  // its class there is TRANSFORMERSForCausalLM
   std::string_view only_with;  // a key, without the name, that is more than 0 in this family alone; else empty
-  std::array<std::span<const NamePair>, 4> names;
+  std::array<std::span<const NamePair>, 5> names;
   uint32_t traits = 0;
 
   bool Has(ArchitectureTrait trait) const { return (traits & trait) != 0; }
