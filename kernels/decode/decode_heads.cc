@@ -57,14 +57,6 @@ int PlaceOf(std::vector<T>& list, const T& x) {
 
 }  // namespace
 
-void DecodeHeads::AddHead(const OutputHead& head, int number, Group& group) {
-  Difference difference{.head = number};
-  for (int map = 0; map < head.Maps(); ++map) difference.row[map] = PlaceOf(group.rows, {head.Q(map), head.K(map)});
-  for (int slice = 0; slice < head.VSlices(); ++slice)
-    group.products.push_back({static_cast<int>(group.differences.size()), slice, head.v[slice]});
-  group.differences.push_back(difference);
-}
-
 DecodeHeads::DecodeHeads(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape, float scale,
                          int64_t window, float skip, float softcap)
     : shape_(shape),
@@ -86,8 +78,14 @@ DecodeHeads::DecodeHeads(std::span<const OutputHead> heads, int q_heads, const C
   for (size_t h = 0; h < heads.size(); ++h) {
     const auto number = static_cast<size_t>(PlaceOf(numbers, group_of[h]));
     if (number == groups_.size()) groups_.emplace_back();
-    AddHead(heads[h], static_cast<int>(h), groups_[number]);
-    differential_ = differential_ || heads[h].Differential();
+    const OutputHead& head = heads[h];
+    Group& group = groups_[number];
+    Difference difference{.head = static_cast<int>(h)};
+    for (int map = 0; map < head.Maps(); ++map) difference.row[map] = PlaceOf(group.rows, {head.Q(map), head.K(map)});
+    for (int slice = 0; slice < head.VSlices(); ++slice)
+      group.products.push_back({static_cast<int>(group.differences.size()), slice, head.v[slice]});
+    group.differences.push_back(difference);
+    differential_ = differential_ || head.Differential();
   }
   for (Group& group : groups_) {
     const std::vector<Row> rows = group.rows;

@@ -59,8 +59,6 @@ class DecodeHeads {
   int products() const { return products_; }
 
  private:
-  void AddHead(const OutputHead& head, int number, Group& group);
-
   CacheShape shape_;
   int q_heads_, heads_, slices_;
   bool differential_ = false;

@@ -122,7 +122,6 @@ class Hdf5Reader {
  private:
   explicit Hdf5Reader(MappedFile file);  // open, nothing of it checked
 
-  void CheckNames() const;
   void CheckHash(const std::string& name, const std::function<std::string()>& hash) const;
 
   MappedFile file_;

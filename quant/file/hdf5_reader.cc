@@ -223,7 +223,11 @@ Hdf5Reader::Hdf5Reader(MappedFile file) : file_(std::move(file)) {
 }
 
 // The other constructor has ended, so that the destructor closes a file that is refused here.
-Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) : Hdf5Reader(MappedFile(path)) { CheckNames(); }
+Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) : Hdf5Reader(MappedFile(path)) {
+  // Files that were written before there was one have no such attribute.
+  if (HasAttribute("", "datasets") && StringAttribute("", "datasets") != HashOfNames(datasets()))
+    Fail("{}: damaged: a dataset is missing or was renamed; try making it again", path.string());
+}
 
 Hdf5Reader::Hdf5Reader(Hdf5Reader&& other) noexcept
     : file_(std::move(other.file_)), id_(std::exchange(other.id_, -1)), checked_(std::move(other.checked_)) {}
@@ -333,12 +337,6 @@ std::string Hdf5Reader::StringAttribute(const std::string& object, const std::st
 
 int64_t Hdf5Reader::IntAttribute(const std::string& object, const std::string& key) const {
   return OpenAttribute(id_, path(), object, key).Integer();
-}
-
-void Hdf5Reader::CheckNames() const {
-  if (!HasAttribute("", "datasets")) return;  // written before there was one
-  if (StringAttribute("", "datasets") != HashOfNames(datasets()))
-    Fail("{}: damaged: a dataset is missing or was renamed; try making it again", path().string());
 }
 
 void Hdf5Reader::Verify(const std::function<void(int64_t, int64_t)>& progress) const {

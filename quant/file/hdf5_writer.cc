@@ -65,11 +65,6 @@ Hdf5Handle AttributeType(const Hdf5Writer::Value& value, const std::string& wher
   return type;
 }
 
-const void* ValueBytes(const Hdf5Writer::Value& value) {
-  if (const auto* number = std::get_if<int64_t>(&value)) return number;
-  return std::get<std::string>(value).c_str();
-}
-
 void PutAttribute(hid_t file, const std::string& object, const std::string& key, const Hdf5Writer::Value& value,
                   const std::string& where) {
   const Hdf5Handle target =
@@ -79,7 +74,9 @@ void PutAttribute(hid_t file, const std::string& object, const std::string& key,
   if (H5Aexists(target, key.c_str()) > 0) CheckHdf5(H5Adelete(target, key.c_str()), where, "replacing the attribute");
   const Hdf5Handle attribute = CheckedHandle(H5Acreate2(target, key.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT),
                                              H5Aclose, where, "creating the attribute");
-  CheckHdf5(H5Awrite(attribute, type, ValueBytes(value)), where, "writing the attribute");
+  const auto* const number = std::get_if<int64_t>(&value);
+  const void* const bytes = number != nullptr ? number : static_cast<const void*>(std::get<std::string>(value).c_str());
+  CheckHdf5(H5Awrite(attribute, type, bytes), where, "writing the attribute");
 }
 
 // "a", "a/b": no empty parts, no "." or "..".

@@ -81,7 +81,12 @@ void QuantizedCheckpointWriter::AddMatrix(const std::string& name, const Quantiz
   file_.SetAttribute(codes, "in", m.in);
   if (m.rotation != nullptr) {
     file_.SetAttribute(codes, "hadamard", m.rotation->run());
-    AddRotation(*m.rotation);
+    const int64_t n = m.rotation->size(), base = m.rotation->base();
+    const auto add = [&](const std::string& path, const std::vector<int64_t>& shape, std::span<const float> values) {
+      if (shared_.insert(path).second) file_.WriteDataset(path, DType::kI8, shape, Int8(values).data());
+    };
+    add(SignsPath(n), {n}, m.rotation->signs());
+    add(MatrixPath(base), {base, base}, m.rotation->paley());
   }
   if (m.format.scale == ScaleType::kF32) {
     file_.WriteDataset(scales, DType::kF32, {m.out, m.Groups()}, m.scales);
@@ -100,15 +105,6 @@ void QuantizedCheckpointWriter::AddMatrix(const std::string& name, const Quantiz
   for (const NamedGrid& grid : GridsOf(m.format)) {
     if (shared_.insert(grid.path).second) file_.WriteDataset<float>(grid.path, {std::ssize(grid.values)}, grid.values);
   }
-}
-
-void QuantizedCheckpointWriter::AddRotation(const Hadamard& rotation) {
-  const int64_t n = rotation.size(), base = rotation.base();
-  const auto add = [&](const std::string& path, const std::vector<int64_t>& shape, std::span<const float> values) {
-    if (shared_.insert(path).second) file_.WriteDataset(path, DType::kI8, shape, Int8(values).data());
-  };
-  add(SignsPath(n), {n}, rotation.signs());
-  add(MatrixPath(base), {base, base}, rotation.paley());
 }
 
 void QuantizedCheckpointWriter::AddClips(const std::string& name, std::span<const float> values) {
@@ -134,7 +130,13 @@ QuantizedCheckpoint::QuantizedCheckpoint(const std::filesystem::path& path) : fi
   for (const std::string& name : file_.datasets()) {
     if (name.starts_with(kTensors)) ReadTensor(name.substr(kTensors.size()));
     if (name.starts_with(kCodes)) ReadMatrix(name.substr(kCodes.size()));
-    if (name.starts_with(kClips)) ReadClips(name);
+    if (!name.starts_with(kClips)) continue;
+    const std::vector<float>& clips = clips_[name.substr(kClips.size())] = file_.Read<float>(name);
+    if (clips.empty()) Fail("{}: dataset '{}': got no value, expected at least one", where, name);
+    for (const float clip : clips) {
+      if (!std::isfinite(clip) || clip < 0)
+        Fail("{}: dataset '{}': got {}, expected finite values, 0 or more", where, name, clip);
+    }
   }
   for (const auto& [name, matrix] : matrices_) {
     if (tensors_.contains(name)) Fail("{}: '{}' occurs twice, stored and quantized; try making it again", where, name);
@@ -238,15 +240,6 @@ void QuantizedCheckpoint::ReadScales(const std::string& name, const std::string&
     if (!same)
       Fail("{}: got a grid in '{}' that is not that of {}; try making the file again", where, grid.path,
            Name(m.format));
-  }
-}
-
-void QuantizedCheckpoint::ReadClips(const std::string& path) {
-  std::vector<float>& values = clips_[path.substr(kClips.size())] = file_.Read<float>(path);
-  if (values.empty()) Fail("{}: dataset '{}': got no value, expected at least one", file_.path().string(), path);
-  for (const float clip : values) {
-    if (!std::isfinite(clip) || clip < 0)
-      Fail("{}: dataset '{}': got {}, expected finite values, 0 or more", file_.path().string(), path, clip);
   }
 }
 

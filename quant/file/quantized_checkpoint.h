@@ -67,8 +67,6 @@ class QuantizedCheckpointWriter {
 
  private:
   Hdf5Writer file_;
-  void AddRotation(const Hadamard& rotation);
-
   std::set<std::string> shared_;  // grids and parts of rotations that are already written
 };
 
@@ -98,7 +96,6 @@ class QuantizedCheckpoint {
   template <typename T>
   const T* ReadValues(const std::string& path, const std::string& where, const std::vector<int64_t>& shape,
                       const char* what) const;
-  void ReadClips(const std::string& path);
 
   Hdf5Reader file_;
   std::set<std::string> checked_rotations_;  // parts that are Tare's own

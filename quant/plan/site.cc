@@ -7,9 +7,6 @@
 namespace tare {
 namespace {
 
-// Whether the group `weights` has it: projections inside layers, but for lambda's, which few models have.
-bool IsGrouped(const SiteInfo& info) { return info.input && info.of != SiteOf::kModel && info.of != SiteOf::kLambda; }
-
 // "mixer.scan.b" of scan.b, mixer_1.scan.b and mixer_2.scan.b, "mixer.gate" of mamba.gate; "" of others.
 std::string MixerName(const SiteInfo& info) {
   if ((info.of != SiteOf::kMamba && info.of != SiteOf::kMambaPair) || !info.name.contains('.')) return "";
@@ -20,7 +17,8 @@ std::string MixerName(const SiteInfo& info) {
 std::map<std::string, std::vector<Site>, std::less<>> Groups() {
   std::map<std::string, std::vector<Site>, std::less<>> groups;
   for (const SiteInfo& info : kSites) {
-    if (IsGrouped(info)) {
+    // Projections inside layers, but for lambda's, which few models have.
+    if (info.input && info.of != SiteOf::kModel && info.of != SiteOf::kLambda) {
       groups["weights"].push_back(info.site);
       groups["linear_in"].push_back(*info.input);
     }

@@ -31,17 +31,6 @@ std::mutex& TurnMutex() {
   return turn_mutex;
 }
 
-// Once, before the first turn.
-void WatchForks() {
-  pthread_atfork(nullptr, nullptr, [] { forked = used.load(); });
-}
-
-// Kept from call to call, because touching fresh memory would add to every call's time.
-AlignedBuffer<std::byte>& KeptWorkspace() {
-  static AlignedBuffer<std::byte> workspace;
-  return workspace;
-}
-
 struct sigaction of_python;  // its handler of SIGINT, while a turn on the main thread has another
 
 // Whether Ctrl-C now also requests a stop; not in a program that ignores or ends by it, nor in other threads' calls.
@@ -191,8 +180,9 @@ Turn::~Turn() {
 }
 
 std::span<std::byte> Turn::Workspace(size_t bytes) {
-  KeptWorkspace().Reserve(bytes);
-  return KeptWorkspace().span();
+  static AlignedBuffer<std::byte> kept;  // from call to call: touching fresh memory would add to every call's time
+  kept.Reserve(bytes);
+  return kept.span();
 }
 
 }  // namespace tare
@@ -202,7 +192,7 @@ NB_MODULE(_tare, module) {
   nb::register_exception_translator(tare::Translate);
   tare::OnNotice([](const std::string& text) { std::fprintf(stderr, "tare: %s\n", text.c_str()); });
   tare::OpenFilesAs(tare::FileMemory::kCopied);
-  tare::WatchForks();
+  pthread_atfork(nullptr, nullptr, [] { tare::forked = tare::used.load(); });  // before the first turn
   tare::MeetOneDnn();
   tare::AddAttention(module);
   tare::AddQuantize(module);

@@ -32,13 +32,6 @@ Strategy ReadStrategy(SchemeKeys& keys) {
   keys.Wrong("strategy", "tensor, channel, group, tensor_group, block or token");
 }
 
-// true, false, or "local": the first level of two scales is static.
-bool ReadDynamic(SchemeKeys& keys) {
-  const Json* dynamic = keys.Find("dynamic");
-  if (dynamic != nullptr && *dynamic == "local") return true;
-  return keys.Flag("dynamic", false);
-}
-
 // The order in which columns were quantized, which needs no trace in the file, or groups of columns by it.
 bool ReadOrder(SchemeKeys& keys) {
   const Json* order = keys.Find("actorder");
@@ -61,7 +54,9 @@ CompressedArguments ReadArguments(const Json& object, const std::string& where) 
     a.group = keys.Integer("group_size", 1, kMostColumns);
   if (a.strategy == Strategy::kBlock)
     a.block = keys.Two("block_structure", kMostColumns - 1, "rows and columns, two positive integers");
-  a.dynamic = ReadDynamic(keys);
+  const Json* const dynamic = keys.Find("dynamic");
+  a.dynamic = (dynamic != nullptr && *dynamic == "local") ||  // the first level of two scales is static
+              keys.Flag("dynamic", false);
   a.ordered = ReadOrder(keys);
   keys.Ignore("group_size block_structure observer observer_kwargs scale_dtype zp_dtype");
   keys.RefuseOthers();

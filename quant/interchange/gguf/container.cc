@@ -65,13 +65,6 @@ Listed ListedAt(Cursor& cursor) {
   return listed;
 }
 
-uint64_t AlignmentOf(const Metadata& metadata) {
-  const uint64_t alignment = metadata.Unsigned("general.alignment", kMostAlignment).value_or(32);
-  if (!std::has_single_bit(alignment))
-    Fail("{}: general.alignment: got {}, expected a power of two", metadata.where(), alignment);
-  return alignment;
-}
-
 // Gives the tensors their bytes of `data`.
 void Place(std::vector<Listed>& all, std::span<const std::byte> data, uint64_t alignment, const std::string& where) {
   std::set<std::string_view> names;
@@ -198,7 +191,8 @@ Content Parse(std::span<const std::byte> file, const std::string& where) {
   content.metadata = Metadata(cursor, keys);
   std::vector<Listed> listed;
   for (uint64_t i = 0; i < tensors; ++i) listed.push_back(ListedAt(cursor));
-  const uint64_t alignment = AlignmentOf(content.metadata);
+  const uint64_t alignment = content.metadata.Unsigned("general.alignment", kMostAlignment).value_or(32);
+  if (!std::has_single_bit(alignment)) Fail("{}: general.alignment: got {}, expected a power of two", where, alignment);
   const uint64_t begin = std::min<uint64_t>((cursor.at() + alignment - 1) / alignment * alignment, file.size());
   Place(listed, file.subspan(begin), alignment, where);
   for (Listed& one : listed) content.tensors.push_back(std::move(one.tensor));
