@@ -255,15 +255,12 @@ void Model::FollowPlan(const ResolvedPlan& plan, const PlanProgress& progress) {
   if (head_.Holds()) files().Release(std::string(HeadTensor(config_)));
   const KeptOfLayers kept = KeptUnder(plan);
   for (int layer = 0; layer < config_.layers; ++layer) {
-    bool packed = false;
     for (const LinearLayer& place : LinearLayersOf(config_, layer)) {
       LinearWeights& linear = WeightsOf(layers_[static_cast<size_t>(layer)], place);
       linear.Follow(LinearRules::Of(linear.stored(), place.WeightKey(), place.InputKey(), plan),
                     place.expert ? kept.experts : kept.others, math());
-      packed |= linear.HoldsCodes();
     }
     ReleaseWeights(layer, &LinearWeights::Holds);
-    if (packed) ReturnFreedMemory();  // of the codes before
     if (progress && !plan.plan().empty()) progress(layer + 1, config_.layers, "layers of weights");
   }
 }

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <vector>
 
-#include "quant/base/memory.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
@@ -154,7 +153,6 @@ PackedMatrix::PackedMatrix(const QuantizedMatrix& m)
   }
   const auto panels = static_cast<size_t>(Panels());
   codes_.Reset(panels * PanelBytes());
-  AdviseLargePages(std::as_writable_bytes(codes_.span()));
   scales_.Reset(panels * static_cast<size_t>(groups_ * kPanel));
   if (HasOffset(m.format)) offsets_.Reset(scales_.size());
   ParallelFor(panels,

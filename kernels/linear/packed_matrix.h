@@ -26,6 +26,7 @@
 
 #include "quant/base/aligned.h"
 #include "quant/base/integers.h"
+#include "quant/base/memory.h"
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {
@@ -72,8 +73,9 @@ class PackedMatrix {
   Format format_;
   int bits_;
   int64_t out_, in_, groups_;
-  AlignedBuffer<uint8_t> codes_;           // [panels, PanelBytes()]
-  AlignedBuffer<float> scales_, offsets_;  // [panels, groups, 64]; no offsets if the values are code * scale
+  AlignedBuffer<uint8_t> codes_{LargePages()};  // [panels, PanelBytes()]
+  // [panels, groups, 64]; no offsets if the values are code * scale
+  AlignedBuffer<float> scales_{LargePages()}, offsets_{LargePages()};
 };
 
 struct QuantizedProjection {

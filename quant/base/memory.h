@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory_resource>
 #include <span>
 #include <string>
 
@@ -14,14 +15,13 @@ namespace tare {
 // a model and a tokenizer are read, so that the message can still name the limit.
 void RequireRoom();
 
-// Requests 2 MiB pages if the memory is large enough to hold any: 4 KiB pages slow down data that is read once by a
-// tenth. Contents stay; without large pages in the system, nothing happens.
+// Requests 2 MiB pages if the memory is large enough to hold any: data that is read once comes from 4 KiB pages at two
+// thirds of the rate (docs/develop/notebook.md). Contents stay; without large pages in the system, nothing happens.
 void AdviseLargePages(std::span<std::byte> memory);
 
-// Gives the system what the allocator keeps of freed memory, also between what is in use. glibc takes buffers of up to
-// 32 MB from its heap once one of them was freed; where a model's codes were packed among such buffers, a third of the
-// memory held nothing (1.2 G parameters: 1.62 instead of 1.10 GB).
-void ReturnFreedMemory();
+// Buffers one behind the other in such pages, as matrices below 2 MiB fill none alone. Memory comes in chunks of 32 MiB
+// and goes back with a chunk's last buffer; 8 MiB or more are a chunk of their own.
+std::pmr::memory_resource& LargePages();
 
 // The machine's memory in bytes.
 double MachineMemory();

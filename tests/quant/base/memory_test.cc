@@ -11,9 +11,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <vector>
 
+#include "quant/base/aligned.h"
 #include "quant/base/message.h"
 
 namespace tare::memory_test {
@@ -69,15 +71,28 @@ int64_t ResidentBytes() {
   return (resident - of_files) * sysconf(_SC_PAGESIZE);
 }
 
-// Every other buffer of 100,000 bytes is freed: 20 MB in holes between what is in use.
-TEST(Memory, HolesGoBackToTheSystem) {
-  std::vector<std::vector<std::byte>> buffers;
-  for (int i = 0; i < 400; ++i) buffers.emplace_back(100'000, std::byte{7});
-  for (size_t i = 0; i < buffers.size(); i += 2) buffers[i] = std::vector<std::byte>();
+// 64 buffers of 640 KiB, of which none fills a page of 2 MiB, and one larger than a chunk.
+TEST(Memory, BuffersInLargePagesLieSideBySideAndGoBackTogether) {
+  constexpr size_t kBytes = 640 << 10, kCount = 64;
   const int64_t before = ResidentBytes();
-  ReturnFreedMemory();
-  EXPECT_LT(ResidentBytes(), before - 15'000'000);
-  EXPECT_EQ(buffers[1], std::vector<std::byte>(100'000, std::byte{7}));
+  std::vector<AlignedBuffer<std::byte>> buffers;
+  for (size_t i = 0; i <= kCount; ++i) {
+    buffers.emplace_back(LargePages()).Reset(i < kCount ? kBytes : size_t{40} << 20);
+    std::memset(buffers.back().data(), static_cast<int>(i), buffers.back().size());
+  }
+  EXPECT_GT(ResidentBytes(), before + int64_t{kCount * kBytes + (size_t{39} << 20)});
+  size_t neighbours = 0;
+  for (size_t i = 0; i <= kCount; ++i) {
+    for (const size_t at : {size_t{0}, buffers[i].size() - 1}) EXPECT_EQ(buffers[i][at], static_cast<std::byte>(i));
+    if (i > 0) neighbours += buffers[i].data() == buffers[i - 1].data() + kBytes;
+  }
+  EXPECT_GE(neighbours, kCount - 4);  // in two or three chunks
+  buffers.erase(buffers.begin() + 10, buffers.end());
+  EXPECT_EQ(buffers[9][kBytes - 1], std::byte{9});
+  AlignedBuffer<std::byte> empty(LargePages());
+  empty.Reset(0);
+  buffers.clear();
+  EXPECT_LT(ResidentBytes(), before + (int64_t{33} << 20));  // a chunk that `empty` keeps
 }
 #endif
 
