@@ -42,12 +42,14 @@ inline ReadHint BestReadHint() {
   return hint;
 }
 
-// Asks for what follows `bytes` of a weight matrix at w: kKept as above, else 4 KB ahead into all caches (fast on AMD).
+// Asks for what follows `bytes` of a weight matrix at w: kKept as above, kOnce 4 KB ahead into all caches. kNone asks
+// for a line of the next small page, so that its address is known before it is read; it has no use in large pages.
 inline void AskForWeights(const void* w, int64_t bytes, ReadHint hint) {
   constexpr uintptr_t kNear = 4096, kTogether = 256;  // a line of each of four pages
   const auto at = reinterpret_cast<uintptr_t>(w), count = static_cast<uintptr_t>(bytes);
   if (hint != ReadHint::kKept) {
-    for (uintptr_t line = 0; line < count; line += 64)
+    const uintptr_t asked = hint == ReadHint::kOnce ? count : at % kNear < count ? 64 : 0;
+    for (uintptr_t line = 0; line < asked; line += 64)
       __builtin_prefetch(reinterpret_cast<const void*>(at + kNear + line));
   } else if (at % kTogether < count) {
     for (uintptr_t line = 0; line < std::max(count, kTogether) / 64; ++line)
