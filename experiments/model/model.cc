@@ -67,7 +67,7 @@ Model::Model(const std::filesystem::path& folder, WeightReading reading, Math ma
       family_(FamilyOf(config_)),
       memory_(memory),
       projector_(math),
-      weights_(folder, projector_, memory.converted, reading),
+      weights_(folder, projector_, memory.converted, reading, layers > 0 ? Shards::kPresent : Shards::kAll),
       embedding_(weights_.Split(config_), config_),
       rotary_(config_.rotary, config_.head_dim),
       window_rotary_(config_.window_rotary.value_or(config_.rotary), config_.head_dim) {

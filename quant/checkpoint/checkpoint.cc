@@ -135,7 +135,11 @@ const Kind& KindOf(const fs::path& path) {
 
 }  // namespace
 
-Checkpoint::Checkpoint(const fs::path& path) : path_(path), source_(KindOf(path).open(path)) {}
+Checkpoint::Checkpoint(const fs::path& path, Shards shards) : path_(path), source_(KindOf(path).open(path)) {
+  if (const std::set<std::string> lacks = missing(); shards == Shards::kAll && !lacks.empty())
+    Fail("{}: no such file, but the index names it; try downloading the checkpoint again",
+         (path / *lacks.begin()).string());
+}
 
 const TensorView* Checkpoint::Find(std::string_view name) const {
   if (const Part* part = FindIn(parts_, std::string(name))) return &part->view;

@@ -18,9 +18,12 @@
 
 namespace tare {
 
+// kPresent: of a folder that was downloaded in part, for the first layers alone.
+enum class Shards : uint8_t { kAll, kPresent };
+
 class Checkpoint {
  public:
-  explicit Checkpoint(const std::filesystem::path& path);
+  explicit Checkpoint(const std::filesystem::path& path, Shards shards = Shards::kAll);
 
   const TensorView* Find(std::string_view name) const;  // null if missing or quantized
   const QuantizedMatrix* FindQuantized(std::string_view name) const { return source_->FindQuantized(name); }
@@ -32,6 +35,7 @@ class Checkpoint {
   SchemesInUse schemes() const;            // of other tools' matrices
   // Decisions about these matrices, and advice to the user, a sentence each.
   std::vector<std::string> notes() const { return source_->notes(); }
+  std::set<std::string> missing() const { return source_->missing(); }  // shards that the index names
 
   // Shows rows of a tensor, or of another tool's matrix, as tensors of their own instead of it. Throws Error unless
   // they are all of its rows, or of all matrices of a tensor [count, out, in]. No such tensor: nothing happens.

@@ -78,20 +78,23 @@ std::map<std::string, std::string> ReadIndex(const fs::path& path) {
   return shards;
 }
 
-std::vector<Safetensors> OpenShards(const fs::path& folder, const std::map<std::string, std::string>& shard_of) {
+// The shards that are there, in order of their names, and those that are missing.
+std::vector<Safetensors> OpenShards(const fs::path& folder, const std::map<std::string, std::string>& shard_of,
+                                    std::set<std::string>& missing) {
   std::set<std::string> names;
   for (const auto& [tensor, shard] : shard_of) names.insert(shard);
   std::vector<Safetensors> files;
   for (const std::string& name : names) {
-    if (!IsThere(folder / name))
-      Fail("{}: no such file, but {} names it; try downloading the checkpoint again", (folder / name).string(), kIndex);
-    files.emplace_back(folder / name);
+    if (IsThere(folder / name))
+      files.emplace_back(folder / name);
+    else
+      missing.insert(name);
   }
   return files;
 }
 
 void CheckAgainstIndex(const std::vector<Safetensors>& files, const std::map<std::string, std::string>& shard_of,
-                       const std::string& where) {
+                       const std::set<std::string>& missing, const std::string& where) {
   std::map<std::string_view, std::string> seen;  // tensor -> shard
   for (const Safetensors& file : files) {
     const std::string shard = file.file().path().filename().string();
@@ -107,13 +110,13 @@ void CheckAgainstIndex(const std::vector<Safetensors>& files, const std::map<std
   }
   for (const auto& [tensor, shard] : shard_of) {
     const auto found = seen.find(tensor);
-    if (found == seen.end() || found->second != shard)
+    if (found == seen.end() ? !missing.contains(shard) : found->second != shard)
       Fail("{}: tensor '{}': the index says it is in {}, {}; try downloading the checkpoint again", where, tensor,
            shard, found == seen.end() ? "but it is in no shard" : "but it is in " + found->second);
   }
 }
 
-std::vector<Safetensors> OpenFiles(const fs::path& folder) {
+std::vector<Safetensors> OpenFiles(const fs::path& folder, std::set<std::string>& missing) {
   std::error_code error;
   if (!fs::is_directory(folder, error))
     Fail("{}: {}; expected a checkpoint's folder", folder.string(), IsThere(folder) ? "got a file" : "no such folder");
@@ -132,8 +135,8 @@ std::vector<Safetensors> OpenFiles(const fs::path& folder) {
     return files;
   }
   const std::map<std::string, std::string> shard_of = ReadIndex(folder / kIndex);
-  files = OpenShards(folder, shard_of);
-  CheckAgainstIndex(files, shard_of, (folder / kIndex).string());
+  files = OpenShards(folder, shard_of, missing);
+  CheckAgainstIndex(files, shard_of, missing, (folder / kIndex).string());
   return files;
 }
 
@@ -205,7 +208,7 @@ bool HasPickleName(const fs::path& path) {
   return extension == ".bin" || extension == ".pt" || extension == ".pth";
 }
 
-CheckpointFiles::CheckpointFiles(const fs::path& folder) : files_(OpenFiles(folder)) {
+CheckpointFiles::CheckpointFiles(const fs::path& folder) : files_(OpenFiles(folder, missing_)) {
   for (const Safetensors& file : files_) {
     for (const TensorView& tensor : file.tensors()) tensors_.emplace(tensor.name, tensor);
   }

@@ -21,6 +21,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,6 +63,7 @@ class CheckpointFiles {
   const TensorView* Find(std::string_view name) const;              // null if missing
   std::vector<std::string> names() const;                           // sorted
   int64_t total_bytes() const;                                      // of the tensors
+  const std::set<std::string>& missing() const { return missing_; }  // shards that the folder lacks
   const std::vector<Safetensors>& files() const { return files_; }  // by name
 
   // Gives back the memory under a tensor; touching it reads it again.
@@ -72,6 +74,7 @@ class CheckpointFiles {
   std::string ContentHash(const FileRead& read = {}) const;
 
  private:
+  std::set<std::string> missing_;
   std::vector<Safetensors> files_;
   std::string names_hash_;                                         // of tensor-names.json
   void Rename(const std::map<std::string, std::string>& ours_of);  // empty: left out
@@ -90,6 +93,7 @@ class CheckpointSource {
   virtual std::string ContentHash() const = 0;
   virtual const QuantizedCheckpoint* quantized() const { return nullptr; }
   virtual std::vector<std::string> notes() const { return {}; }
+  virtual std::set<std::string> missing() const { return {}; }  // shards
 };
 
 }  // namespace tare

@@ -167,8 +167,8 @@ Checkpoint OpenSplit(const std::filesystem::path& path, const ModelConfig& confi
 }
 
 Weights::Weights(const std::filesystem::path& path, const Projector& projector, int64_t most_kept,
-                 WeightReading reading)
-    : where_(path.string()), most_kept_(most_kept), reading_(reading), files_(path), projector_(projector) {
+                 WeightReading reading, Shards shards)
+    : where_(path.string()), most_kept_(most_kept), reading_(reading), files_(path, shards), projector_(projector) {
   DecideWhatIsKept();
 }
 
@@ -199,7 +199,11 @@ const TensorView& Weights::Take(const std::string& name, const std::vector<int64
     std::vector<std::string> others = files_.names();
     std::erase_if(others, [this](const std::string& other) { return taken_.contains(other); });
     const bool within = std::ranges::any_of(others, [&](const auto& other) { return other.ends_with("." + name); });
-    Fail("{}: tensor '{}': missing; expected shape {}{}{}", where_, name, ShapeText(shape), NearestText(name, others),
+    const std::set<std::string> lacks = files_.missing();
+    Fail("{}: tensor '{}': missing; expected shape {}{}{}", where_, name, ShapeText(shape),
+         lacks.empty()
+             ? NearestText(name, others)
+             : Formatted("; the folder lacks {}, {} first", Counted(std::ssize(lacks), "shard"), *lacks.begin()),
          within                     ? "; are these of the text model within a larger one? try tensor-names.json"
          : name == "lm_head.weight" ? "; of a base model, architectures in config.json names its class: LlamaModel"
                                     : "");

@@ -57,7 +57,7 @@ class Weights {
 
   // Opens a checkpoint folder or a quantized checkpoint. Converted copies of at most most_kept values are kept.
   Weights(const std::filesystem::path& path, const Projector& projector, int64_t most_kept = kMostKept,
-          WeightReading reading = WeightReading::kWhole);
+          WeightReading reading = WeightReading::kWhole, Shards shards = Shards::kAll);
 
   // W [out, in]. Throws Error if it is missing, misshapen, not finite, or neither quantized nor of type f32, bf16 or
   // f16. A matrix that is not kept in the type of products is not ready for them (WeightMatrix::IsReady).

@@ -43,6 +43,7 @@ class FolderCheckpoint : public CheckpointSource {
   }
   std::string ContentHash() const override { return files_.ContentHash(); }
   std::vector<std::string> notes() const override { return model_.notes; }
+  std::set<std::string> missing() const override { return files_.missing(); }
 
  private:
   CheckpointFiles files_;

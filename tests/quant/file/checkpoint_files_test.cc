@@ -102,7 +102,7 @@ void PutTwoShards(const TemporaryFolder& folder) {
 }
 
 void ExpectRefused(const TemporaryFolder& folder, const std::string& why, const std::string& more = "") {
-  EXPECT_THAT(Call([&] { const CheckpointFiles files(folder.path()); }),
+  EXPECT_THAT(Call([&] { const Checkpoint files(folder.path()); }),
               ThrowsMessage<Error>(AllOf(StartsWith(folder.path().string()), HasSubstr(why), HasSubstr(more))));
 }
 
@@ -216,7 +216,7 @@ TEST(CheckpointFiles, RefusesShardsThatDoNotAgreeWithTheIndex) {
   PutTwoShards(folder);
   const auto with_map = [&](const std::string& map) { PutFile(folder / kIndex, "{\"weight_map\":{" + map + "}}"); };
   with_map(R"("a":"one.safetensors","b":"one.safetensors","c":"three.safetensors")");
-  ExpectRefused(folder, "three.safetensors: no such file, but model.safetensors.index.json names it");
+  ExpectRefused(folder, "three.safetensors: no such file, but the index names it");
   with_map(R"("a":"one.safetensors","b":"one.safetensors","c":"two.safetensors","d":"two.safetensors")");
   ExpectRefused(folder, "tensor 'd': the index says it is in two.safetensors, but it is in no shard");
   with_map(R"("a":"one.safetensors","b":"two.safetensors","c":"two.safetensors")");

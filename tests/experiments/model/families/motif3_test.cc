@@ -245,6 +245,34 @@ TEST(Motif3Test, TheFirstLayersAlone) {
               ThrowsMessage<UsageError>(HasSubstr("--layers: got 5, expected at most 4")));
 }
 
+// Of a folder that was downloaded in part.
+TEST(Motif3Test, ShardsOfLaterLayersMayBeMissing) {
+  const TemporaryFolder folder;
+  const std::filesystem::path golden = GoldenFolder(kRouted);
+  std::filesystem::copy_file(golden / "config.json", folder / "config.json");
+  const Safetensors stored[]{Safetensors(golden / "model-00001-of-00002.safetensors"),
+                             Safetensors(golden / "model-00002-of-00002.safetensors")};
+  std::vector<TensorView> present;
+  nlohmann::json index;
+  for (const Safetensors& file : stored) {
+    for (const TensorView& tensor : file.tensors()) {
+      const bool later = tensor.name.starts_with("model.layers.2.") || tensor.name.starts_with("model.layers.3.");
+      index["weight_map"][tensor.name] = later ? "b.safetensors" : "a.safetensors";
+      if (!later) present.push_back(tensor);
+    }
+  }
+  WriteSafetensors(folder / "a.safetensors", present);
+  PutFile(folder / "model.safetensors.index.json", index.dump());
+  const auto with = [&](int layers) { return Model(folder.path(), WeightReading::kWhole, Math::kF32, {}, layers); };
+  Model whole(golden, WeightReading::kWhole, Math::kF32, {}, 2), part = with(2);
+  const TokenBatch batch = GoldenBatch(kRouted);
+  EXPECT_EQ(LogitsOf(part, batch), LogitsOf(whole, batch));
+  EXPECT_THAT(Call([&] { with(3); }),
+              ThrowsMessage<Error>(AllOf(HasSubstr("tensor 'model.layers.2."),
+                                         HasSubstr("; the folder lacks 1 shard, b.safetensors first"))));
+  EXPECT_THAT(Call([&] { with(0); }), ThrowsMessage<Error>(HasSubstr("b.safetensors: no such file, but the index")));
+}
+
 TEST(Motif3Test, OtherModelsAreRefusedByKey) {
   const auto refuses = [](const char* key, const nlohmann::json& value, const char* why) {
     nlohmann::json json = ReadJson(GoldenFolder(kRouted) / "config.json");
