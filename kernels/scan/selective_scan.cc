@@ -51,13 +51,13 @@ void Convolve(const ScanParameters& p, ChannelRange channels, int64_t tokens, To
   }
 }
 
-// 2^x of x <= 0, within 3e-7; 0 from -127 on, NaN of NaN. A minimax polynomial of 2^f (Remez), within 2e-9.
+// 2^x of x <= 0, within 3e-7; 0 from -127 on, NaN of NaN. A minimax polynomial of 2^f (Remez), but 2^0 is 1.
 HWY_INLINE V Exp2(V x) {
   const D d;
   const hn::RebindToSigned<D> di;
   const V from = hn::Max(hn::Set(d, -127.0f), x), whole = hn::Round(from), f = hn::Sub(from, whole);
-  V p = hn::Set(d, 1.534581e-4f);
-  for (const float next : {1.3399931e-3f, 9.618489e-3f, 5.5503286e-2f, 2.4022646e-1f, 6.9314718e-1f, 1.0f})
+  V p = hn::Set(d, 1.32764725e-3f);
+  for (const float next : {9.67554096e-3f, 5.55071309e-2f, 0.240221202f, 0.693146944f, 1.0f})
     p = hn::MulAdd(p, f, hn::Set(d, next));
   return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::ConvertTo(di, whole))));
 }
@@ -65,52 +65,75 @@ HWY_INLINE V Exp2(V x) {
 // Rows of a: one for each state, or for all.
 HWY_INLINE int64_t RatesOf(const ScanParameters& p) { return static_cast<int64_t>(p.a.size()) / p.channels; }
 
-// One vector of channels through all tokens; a (in octaves), states [N][lanes].
-HWY_INLINE void ScanLanes(const ScanParameters& p, int64_t c, size_t count, int64_t tokens, const ScanInputs& in,
-                          const float* a, float* states, TokenRows<float> y) {
+// Vectors of channels side by side, which share b and c. A token's rows lie KiB apart: no processor reads ahead there.
+constexpr int kVectors = 4;
+constexpr int64_t kTokensAhead = 4;
+
+// Channels c to c + count. a, states: rows of kVectors whole vectors, `stride` apart.
+struct ScanBlock {
+  int64_t c, count;
+  const float* a;
+  float* states;
+  int64_t stride;
+};
+
+HWY_INLINE void ScanTokens(const ScanParameters& p, const ScanBlock& block, int64_t tokens, const ScanInputs& in,
+                           TokenRows<float> y) {
   const int64_t rates = RatesOf(p);
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const V skip = hn::LoadN(d, p.d.data() + c, count);
+  const V octaves = hn::Set(d, 1.44269504f);  // in a nat
   for (int64_t t = 0; t < tokens; ++t) {
-    const V u = hn::LoadN(d, in.u.data + t * in.u.stride + c, count);
-    const V delta = hn::LoadN(d, in.delta.data + t * in.delta.stride + c, count);
-    const V step = hn::Mul(delta, u);
-    const float* const b = in.b.data + t * in.b.stride;
-    const float* const cc = in.c.data + t * in.c.stride;
-    V sum = hn::Mul(skip, u), decay = hn::Zero(d);
-    for (int64_t n = 0; n < p.states; ++n) {
-      float* const s = states + n * lanes;
-      if (n < rates) decay = Exp2(hn::Mul(delta, hn::Load(d, a + n * lanes)));
-      const V next = hn::MulAdd(step, hn::Set(d, b[n]), hn::Mul(decay, hn::Load(d, s)));
-      sum = hn::MulAdd(next, hn::Set(d, cc[n]), sum);
-      hn::Store(next, d, s);
+    const int64_t later = std::min(t + kTokensAhead, tokens - 1);
+    for (int64_t i = block.c; i <= block.c + kVectors * lanes; i += 16) {
+      __builtin_prefetch(in.u.data + later * in.u.stride + i);
+      __builtin_prefetch(in.delta.data + later * in.delta.stride + i);
+      __builtin_prefetch(y.data + later * y.stride + i, 1);
     }
-    hn::StoreN(sum, d, y.data + t * y.stride + c, count);
+    size_t counts[kVectors];
+    V delta[kVectors], step[kVectors], sum[kVectors], decay[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t c = block.c + v * lanes;
+      counts[v] = static_cast<size_t>(std::clamp<int64_t>(block.count - v * lanes, 0, lanes));
+      const V u = hn::LoadN(d, in.u.data + t * in.u.stride + c, counts[v]);
+      const V of_token = hn::LoadN(d, in.delta.data + t * in.delta.stride + c, counts[v]);
+      step[v] = hn::Mul(of_token, u);
+      delta[v] = hn::Mul(of_token, octaves);
+      sum[v] = hn::Mul(hn::LoadN(d, p.d.data() + c, counts[v]), u);
+    }
+    for (int64_t n = 0; n < p.states; ++n) {
+      const V b = hn::Set(d, in.b.data[t * in.b.stride + n]), cc = hn::Set(d, in.c.data[t * in.c.stride + n]);
+      for (int v = 0; v < kVectors; ++v) {
+        const int64_t at = n * block.stride + v * lanes;
+        if (n < rates) decay[v] = Exp2(hn::Mul(delta[v], hn::LoadU(d, block.a + at)));
+        const V next = hn::MulAdd(step[v], b, hn::Mul(decay[v], hn::LoadU(d, block.states + at)));
+        sum[v] = hn::MulAdd(next, cc, sum[v]);
+        hn::StoreU(next, d, block.states + at);
+      }
+    }
+    for (int v = 0; v < kVectors; ++v) hn::StoreN(sum[v], d, y.data + t * y.stride + block.c + v * lanes, counts[v]);
   }
 }
 
-// Rates and states of a vector of channels are copied side by side for all tokens: where they are, with 5120 channels,
-// all of one channel lie in the same set of the nearest cache, and a part of a vector is stored by a mask, which the
-// next token's load waits for. The exponential is the scan's own, since Highway's took half of the time.
+// Rates and states of several tokens are copied side by side: where they are, with 5120 channels, all of one channel
+// lie in the same set of the nearest cache. The exponential is the scan's own, since Highway's took half of the time.
 void Scan(const ScanParameters& p, ChannelRange channels, int64_t tokens, const ScanInputs& in, float* state,
           TokenRows<float> y) {
-  thread_local AlignedBuffer<float> copies;  // [2][N][lanes]
-  const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
-  copies.Reserve(static_cast<size_t>(2 * p.states * lanes));
-  float* const a = copies.data();
-  float* const states = a + p.states * lanes;
-  std::fill_n(a, 2 * p.states * lanes, 0.0f);
-  ForVectors(static_cast<size_t>(channels.end - channels.begin), [&](size_t i, size_t count) HWY_ATTR {
-    const D d;
-    const V octaves = hn::Set(d, 1.44269504f);  // in a nat
-    const int64_t c = channels.begin + static_cast<int64_t>(i);
-    for (int64_t n = 0; n < RatesOf(p); ++n)
-      hn::Store(hn::Mul(octaves, hn::LoadN(d, p.a.data() + n * p.channels + c, count)), d, a + n * lanes);
-    for (int64_t n = 0; n < p.states; ++n) std::copy_n(state + n * p.channels + c, count, states + n * lanes);
-    ScanLanes(p, c, count, tokens, in, a, states, y);
-    for (int64_t n = 0; n < p.states; ++n) std::copy_n(states + n * lanes, count, state + n * p.channels + c);
-  });
+  thread_local AlignedBuffer<float> copies;  // [2][N][width]
+  const int64_t C = p.channels, rates = RatesOf(p), width = kVectors * static_cast<int64_t>(hn::Lanes(D()));
+  copies.Reserve(static_cast<size_t>(2 * p.states * width));
+  float *const a = copies.data(), *const states = a + p.states * width;
+  for (int64_t c = channels.begin; c < channels.end; c += width) {
+    const int64_t count = std::min(width, channels.end - c);
+    if (tokens == 1 && count == width) {
+      ScanTokens(p, {c, count, p.a.data() + c, state + c, C}, tokens, in, y);
+      continue;
+    }
+    for (int64_t n = 0; n < rates; ++n) std::copy_n(p.a.data() + n * C + c, count, a + n * width);
+    for (int64_t n = 0; n < p.states; ++n) std::copy_n(state + n * C + c, count, states + n * width);
+    ScanTokens(p, {c, count, a, states, width}, tokens, in, y);
+    for (int64_t n = 0; n < p.states; ++n) std::copy_n(states + n * width, count, state + n * C + c);
+  }
 }
 
 // max(x, 0) + log1p(exp(-|x|)).
