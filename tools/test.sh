@@ -79,7 +79,8 @@ run_preset() {
     -DTARE_TESTS_BESIDE="${beside[$1]:-}" && cmake --build --preset "$1" $targets || { fail "$1: build"; return 0; }
   title "$1: tests"
   # One more than there are processors: some tests wait for seconds, for a pipe's writer or a lock.
-  timeout "$limit" ctest --preset "$1" --no-tests=error -j $(($(nproc) + 1)) -LE "$skip" --output-junit "$report" || true
+  timeout "$limit" ctest --preset "$1" --no-tests=error -j $(($(nproc) + 1)) -LE "$skip" \
+    --output-junit "$report" || true
   [ "$(count tests "$report" 2>/dev/null || echo 0)" -gt 0 ] || { fail "$1: got no tests"; return 0; }
   bad=$(count failures "$report") idle=$(($(count skipped "$report") + $(count disabled "$report")))
   passed=$((passed + $(passes "$report"))) failed=$((failed + bad)) skipped=$((skipped + idle))

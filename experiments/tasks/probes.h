@@ -96,7 +96,7 @@ class Probes {
   std::vector<Json> records_;  // with the items' keys
 };
 
-// Of items whose records have their keys (BySample): their samples, and a guess with these scores, without z and p.
+// For items whose records have their keys (BySample): their samples, and a guess with these scores, without z and p.
 size_t CountSamples(const std::vector<Json>& records);
 Probe Measured(const char* guess, const std::vector<Json>& records, const std::vector<double>& scores);
 

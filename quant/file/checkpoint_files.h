@@ -60,11 +60,11 @@ class CheckpointFiles {
  public:
   explicit CheckpointFiles(const std::filesystem::path& folder);
 
-  const TensorView* Find(std::string_view name) const;              // null if missing
-  std::vector<std::string> names() const;                           // sorted
-  int64_t total_bytes() const;                                      // of the tensors
+  const TensorView* Find(std::string_view name) const;               // null if missing
+  std::vector<std::string> names() const;                            // sorted
+  int64_t total_bytes() const;                                       // of the tensors
   const std::set<std::string>& missing() const { return missing_; }  // shards that the folder lacks
-  const std::vector<Safetensors>& files() const { return files_; }  // by name
+  const std::vector<Safetensors>& files() const { return files_; }   // by name
 
   // Gives back the memory under a tensor; touching it reads it again.
   void Release(const TensorView& tensor) const;

@@ -30,7 +30,7 @@ class SiteReader {
     if (Shape(name) != shape) Refuse(name, "another shape than its site's");
     return file_.Read<T>(group_ + name);
   }
-  // Of any length; empty if missing.
+  // Any length; empty if missing.
   template <typename T>
   std::vector<T> Flat(const std::string& name) const {
     return Has(name) ? file_.Read<T>(group_ + name) : std::vector<T>();

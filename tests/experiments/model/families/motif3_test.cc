@@ -245,7 +245,7 @@ TEST(Motif3Test, TheFirstLayersAlone) {
               ThrowsMessage<UsageError>(HasSubstr("--layers: got 5, expected at most 4")));
 }
 
-// Of a folder that was downloaded in part.
+// A folder that was downloaded in part.
 TEST(Motif3Test, ShardsOfLaterLayersMayBeMissing) {
   const TemporaryFolder folder;
   const std::filesystem::path golden = GoldenFolder(kRouted);
