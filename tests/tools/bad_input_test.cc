@@ -135,6 +135,8 @@ TEST_F(BadCheckpointTest, ShardsMissingOrTwice) {
   fs::copy_file(shards / "model-00003-of-00006.safetensors", shards / "model-00004-of-00006.safetensors",
                 fs::copy_options::overwrite_existing);
   Refused(Dump(shards, ids_), {"shards/model.safetensors.index.json", "twice", "model-00003-of", "model-00004-of"});
+  fs::copy_file(fs::path(GoldenFolder("diffllama-gqa")) / "model-00004-of-00006.safetensors",
+                shards / "model-00004-of-00006.safetensors", fs::copy_options::overwrite_existing);
   fs::remove(shards / "model-00003-of-00006.safetensors");
   Refused(Dump(shards, ids_), {"model-00003-of-00006.safetensors: no such file"});
 }
