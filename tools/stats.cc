@@ -93,7 +93,10 @@ std::string NmseLines(const std::vector<Attribution>& all) {
 // With how the arrays were read: "read as sequences 2, tokens 40, ..".
 void ShowCosts(const StatsArguments& options, const CapturedInput& input, const std::string& text, Json json) {
   const Json read = json["read"] = ReadAs(input);
-  const auto figure = [](const auto& entry) { return entry.key() + " " + entry.value().dump(); };
+  const auto figure = [](const auto& entry) {
+    const Json& value = entry.value();
+    return entry.key() + " " + (value.is_string() ? value.get<std::string>() : value.dump());
+  };
   if (PrintsTables(options.json))
     PrintText("{}{}{}\n", Wrapped("read as " + Listed(read.items(), ", ", figure), 2), text, kNmseLegend);
   WriteJson(options.json, json);

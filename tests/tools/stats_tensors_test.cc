@@ -72,16 +72,16 @@ TEST(StatsTensors, APlanIsToldAsAttributeTellsIt) {
   EXPECT_THAT(GetFile(csv), HasSubstr("\nhead_out.2,nmse,taken_out,v,"));
   EXPECT_THAT(CallTare({"stats", "--tensors", captured, "--plan", "attn_logits=int4/row"}).out,
               testing::MatchesRegex(
-                  "read as sequences 21, tokens 105, heads 2, key_heads 2, value_heads 2, width 4,\n  maps 1\n"
-                  "head_out.2, nmse: [0-9.e-]+ \\[.*\\] \\(95 %\\) simulated\nintervals: Student's t "
-                  "over 21 sequences, corrected for skewness\nnmse: [^\n]+\n"));
+                  "read as sequences 21, tokens 105, heads 2, key_heads 2, value_heads 2, width 4,\n"
+                  "  maps 1, variant softmax\nhead_out.2, nmse: [0-9.e-]+ \\[.*\\] \\(95 %\\) simulated\n"
+                  "intervals: Student's t over 21 sequences, corrected for skewness\nnmse: [^\n]+\n"));
   const Outcome json = CallTare({"stats", "--tensors", captured, "--plan", plan, "--json", "-"});
   const Json result = Json::parse(json.out);
   EXPECT_EQ(result["schema"], "tare.attribution/1");
   EXPECT_EQ(result["model"], "c");
   EXPECT_EQ(result["figures"][0]["parts"].size(), 2u);
   EXPECT_EQ(result["read"].dump(), R"({"sequences":21,"tokens":105,"heads":2,"key_heads":2,"value_heads":2,)"
-                                   R"("width":4,"maps":1})");
+                                   R"("width":4,"maps":1,"variant":"softmax"})");
   EXPECT_TRUE(result["figures"][0]["change"].contains("low")) << "21 sequences are enough for an interval";
 }
 
@@ -141,7 +141,7 @@ TEST(StatsTensors, APlanIsExecuted) {
   ASSERT_EQ(executed.exit_code, 0) << executed.err;
   const double expected = Json::parse(simulated.out)["figures"][0]["change"]["value"];
   EXPECT_NEAR(Json::parse(executed.out)["nmse"]["head_out.2"].get<double>(), expected, 0.1 * expected);
-  EXPECT_THAT(priced(plan, {"--executed"}).out, HasSubstr("width 32,\n  maps 1\nhead_out.2, nmse: "));
+  EXPECT_THAT(priced(plan, {"--executed"}).out, HasSubstr("width 32,\n  maps 1, variant softmax\nhead_out.2, nmse: "));
   EXPECT_EQ(Json::parse(executed.out)["read"]["tokens"], 210);
   EXPECT_THAT(priced("cache_k=int4/token", {"--executed"}).err,
               HasSubstr("got cache_k, expected q, k, v, attn_logits"));
