@@ -79,11 +79,14 @@ void Run(const CLI::App&, AttributeArguments& options) {
   SweepOptions& sweep = options.sweep;
   sweep.models = {options.model};
   sweep.tasks = ParseTasks(options.tasks);
-  const AttributionQuestion question = AskAttribution(sweep, options.plan, options.by);
-  if (options.list) return PrintCells(sweep);
+  if (options.list) {
+    AskAttribution(sweep, options.plan, options.by);
+    return PrintCells(sweep);
+  }
   Select(options);
   const ClaimedFolder claims = ClaimAttribution(options);
   sweep.math = options.machine.Apply();
+  const AttributionQuestion question = AskAttribution(sweep, options.plan, options.by);
   Merge(options);
   std::vector<SweepCell> cells = RunCells(sweep);
   if (sweep.only) return PrintLine("finished runs are in {}", sweep.folder.string());
