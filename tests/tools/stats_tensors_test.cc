@@ -70,11 +70,11 @@ TEST(StatsTensors, APlanIsToldAsAttributeTellsIt) {
   EXPECT_THAT(text.out, AllOf(HasSubstr("head_out.2, nmse\n"), HasSubstr("\n  attn_logits "), HasSubstr("\n  v "),
                               HasSubstr("a relative error of 1 %")));
   EXPECT_THAT(GetFile(csv), HasSubstr("\nhead_out.2,nmse,taken_out,v,"));
-  EXPECT_THAT(CallTare({"stats", "--tensors", captured, "--plan", "attn_logits=int4/row"}).out,
-              testing::MatchesRegex(
-                  "read as sequences 21, tokens 105, heads 2, key_heads 2, value_heads 2, width 4,\n"
-                  "  maps 1, variant softmax\nhead_out.2, nmse: [0-9.e-]+ \\[.*\\] \\(95 %\\) simulated\n"
-                  "intervals: Student's t over 21 sequences, corrected for skewness\nnmse: [^\n]+\n"));
+  EXPECT_THAT(
+      CallTare({"stats", "--tensors", captured, "--plan", "attn_logits=int4/row"}).out,
+      testing::MatchesRegex("read as sequences 21, tokens 105, heads 2, key_heads 2, value_heads 2, width 4,\n"
+                            "  maps 1, variant softmax\nhead_out.2, nmse: [0-9.e-]+ \\[.*\\] \\(95 %\\) simulated\n"
+                            "intervals: Student's t over 21 sequences, corrected for skewness\nnmse: [^\n]+\n"));
   const Outcome json = CallTare({"stats", "--tensors", captured, "--plan", plan, "--json", "-"});
   const Json result = Json::parse(json.out);
   EXPECT_EQ(result["schema"], "tare.attribution/1");
