@@ -91,8 +91,12 @@ void AdviseLargePages(std::span<std::byte> memory) {
 
 // Never destroyed: threads may still hold buffers when the process ends.
 std::pmr::memory_resource& LargePages() {
+#ifdef __SANITIZE_ADDRESS__
+  return *std::pmr::new_delete_resource();  // where the sanitizer sees a buffer's end
+#else
   static Chunks& chunks = *new Chunks;
   return chunks;
+#endif
 }
 
 double MachineMemory() {
