@@ -203,7 +203,8 @@ const TensorView& Weights::Take(const std::string& name, const std::vector<int64
     Fail("{}: tensor '{}': missing; expected shape {}{}{}", where_, name, ShapeText(shape),
          lacks.empty()
              ? NearestText(name, others)
-             : Formatted("; the folder lacks {}, {} first", Counted(std::ssize(lacks), "shard"), *lacks.begin()),
+             : Formatted("; the folder lacks {}, such as {}; try downloading the one that the index names for it",
+                         Counted(std::ssize(lacks), "shard"), *lacks.begin()),
          within                     ? "; are these of the text model within a larger one? try tensor-names.json"
          : name == "lm_head.weight" ? "; of a base model, architectures in config.json names its class: LlamaModel"
                                     : "");

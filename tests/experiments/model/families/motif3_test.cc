@@ -267,9 +267,10 @@ TEST(Motif3Test, ShardsOfLaterLayersMayBeMissing) {
   Model whole(golden, WeightReading::kWhole, Math::kF32, {}, 2), part = with(2);
   const TokenBatch batch = GoldenBatch(kRouted);
   EXPECT_EQ(LogitsOf(part, batch), LogitsOf(whole, batch));
-  EXPECT_THAT(Call([&] { with(3); }),
-              ThrowsMessage<Error>(AllOf(HasSubstr("tensor 'model.layers.2."),
-                                         HasSubstr("; the folder lacks 1 shard, b.safetensors first"))));
+  EXPECT_THAT(
+      Call([&] { with(3); }),
+      ThrowsMessage<Error>(AllOf(HasSubstr("tensor 'model.layers.2."),
+                                 HasSubstr("; the folder lacks 1 shard, such as b.safetensors; try downloading"))));
   EXPECT_THAT(Call([&] { with(0); }), ThrowsMessage<Error>(HasSubstr("b.safetensors: no such file, but the index")));
 }
 
