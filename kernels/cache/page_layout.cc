@@ -65,17 +65,16 @@ PageSide::PageSide(Lanes lanes, int heads, int width, const CacheRule& rule)
       heads_(heads),
       width_(width),
       rule_(rule),
-      scales_(rule.format, rule.clip ? 0 : Groups() * (rule.ByChannel() ? Channels() : kPageTokens),
+      scales_first_(lanes == Lanes::kChannels || rule.ByChannel()),
+      groups_(rule.InRuns() ? CeilDiv(rule.ByChannel() ? kPageTokens : width, rule.granularity.n) : 1),
+      scales_(rule.format, rule.clip ? 0 : groups_ * (rule.ByChannel() ? Channels() : kPageTokens),
               rule.InBlocks() ? HeldScales::kByte
               : rule.InRuns() ? HeldScales::kF16
                               : HeldScales::kF32,
               rule.clip),
-      head_bytes_(Panels() * PanelBytes(rule.format, Inputs()) + scales_.Bytes()) {}
-
-int PageSide::Groups() const {
-  const int all = rule_.ByChannel() ? kPageTokens : width_;
-  return rule_.InRuns() ? static_cast<int>(CeilDiv(all, rule_.granularity.n)) : 1;
-}
+      panel_bytes_(tare::PanelBytes(rule.format, Inputs())),
+      scale_bytes_(scales_.Bytes()),
+      head_bytes_(Panels() * panel_bytes_ + scale_bytes_) {}
 
 LaneRun PageSide::Run(int run) const {
   if (!rule_.InRuns() || rule_.InBlocks()) return {.panels = Panels()};
@@ -84,7 +83,7 @@ LaneRun PageSide::Run(int run) const {
 }
 
 int64_t PageSide::PanelOf(int head, int channel) const {
-  return Panel(head) + (lanes_ == Lanes::kTokens ? 0 : channel / kPanelLanes * PanelBytes(rule_.format, kPageTokens));
+  return Panel(head) + (lanes_ == Lanes::kTokens ? 0 : channel / kPanelLanes * panel_bytes_);
 }
 
 PanelRun PageSide::RowOf(int token, int channel) const {

@@ -98,16 +98,17 @@ class PageSide {
   int Panels() const { return lanes_ == Lanes::kTokens ? 1 : (width_ + kPanelLanes - 1) / kPanelLanes; }
 
   // Scales that go into what the panels are multiplied by, and those of values, lie before the panels.
-  int64_t Panel(int head) const { return head * head_bytes_ + (ScalesFirst() ? scales_.Bytes() : 0); }
-  int64_t Scales(int head) const { return (head + 1) * head_bytes_ - (ScalesFirst() ? head_bytes_ : scales_.Bytes()); }
+  int64_t Panel(int head) const { return head * head_bytes_ + (scales_first_ ? scale_bytes_ : 0); }
+  int64_t Scales(int head) const { return (head + 1) * head_bytes_ - (scales_first_ ? head_bytes_ : scale_bytes_); }
   int64_t Minima(int head) const { return Scales(head) + scales_.Minima(); }  // where the rule HasMinima
-  int64_t ScaleBytes() const { return scales_.Bytes(); }                      // between panels of a head and the next
-  int64_t Bytes() const { return heads_ * head_bytes_; }                      // of all heads, scales among them
+  int64_t PanelBytes() const { return panel_bytes_; }
+  int64_t ScaleBytes() const { return scale_bytes_; }     // between panels of a head and the next
+  int64_t Bytes() const { return heads_ * head_bytes_; }  // of all heads, scales among them
 
   // How many scales of its own an input of a head has: one for each of these runs of lanes, which are all lanes but
   // where the rule is InRuns and its format has no blocks. And how many scales a token's row, or a channel, has.
-  int Runs() const { return rule_.InBlocks() ? 1 : Groups(); }
-  int Groups() const;
+  int Runs() const { return rule_.InBlocks() ? 1 : groups_; }
+  int Groups() const { return groups_; }
   LaneRun Run(int run) const;
   // Scales and minima of a run's inputs [Inputs()], where they are the inputs': of keys by channel, of values not by
   // channel. memory: as many twice, aligned to 64 bytes. Of values in blocks, those of a block.
@@ -131,7 +132,6 @@ class PageSide {
   void Read(const std::byte* page, int token, int head, float* row) const;
 
  private:
-  bool ScalesFirst() const { return lanes_ == Lanes::kChannels || rule_.ByChannel(); }
   int64_t Channels() const { return lanes_ == Lanes::kTokens ? Inputs() : int64_t{Panels()} * kPanelLanes; }
   int InPanel() const { return lanes_ == Lanes::kTokens ? width_ : kPanelLanes; }  // channels of a head at most
   // Where the panel of a head's channel is, which has a token's channels from this one on, or this one's 64 tokens.
@@ -149,8 +149,10 @@ class PageSide {
   Lanes lanes_;
   int heads_, width_;
   CacheRule rule_;
-  PageScales scales_;   // of a head
-  int64_t head_bytes_;  // scales among them
+  bool scales_first_;
+  int groups_;
+  PageScales scales_;  // of a head
+  int64_t panel_bytes_, scale_bytes_, head_bytes_;
 };
 
 class PageLayout {

@@ -13,13 +13,12 @@ using Part = KvCache::Part;
 
 Panels PanelsOf(const PageSide& side, const std::byte* page, int head, int run, int64_t inputs) {
   const LaneRun lanes = side.Run(run);
-  const int64_t bytes = PanelBytes(side.rule().format, side.Inputs());
   const bool in_blocks = side.rule().InBlocks(), keys = side.lanes() == PageSide::Lanes::kTokens;
   return {.format = side.rule().format,
-          .first = page + side.Panel(head) + lanes.panel * bytes,
+          .first = page + side.Panel(head) + lanes.panel * side.PanelBytes(),
           .inputs = inputs,
           .count = lanes.panels,
-          .bytes = bytes,
+          .bytes = side.PanelBytes(),
           .begin = lanes.begin,
           .end = lanes.end,
           .behind = run + 1 == side.Runs() ? side.ScaleBytes() : 0,

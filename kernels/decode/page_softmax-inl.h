@@ -34,8 +34,9 @@ HWY_INLINE float SumOf(const VF (&x)[kVectors]) {
   return SumOfSixteen(DF(), sums);
 }
 
-// What is not seen: -inf less the largest, or less itself, which is NaN; both give 0.
-SoftmaxSum Exponentials(const PartLogits& x, float* p) {
+// What is not seen: -inf less the largest, or less itself, which is NaN; both give 0. kWhole: of a page that is seen.
+template <bool kWhole>
+HWY_INLINE SoftmaxSum ExponentialsOf(const PartLogits& x, float* p) {
   const DF d;
   const VF factor = hn::Set(d, x.factor), cap = hn::Set(d, x.cap);
   const VF none = hn::Set(d, -std::numeric_limits<float>::infinity());
@@ -45,15 +46,19 @@ SoftmaxSum Exponentials(const PartLogits& x, float* p) {
     if (x.key_scales != nullptr) y = hn::Mul(y, hn::Load(d, x.key_scales + v * kLanes));
     y = hn::Mul(y, factor);
     if (x.cap != 0) y = hn::Mul(cap, hn::Tanh(d, hn::Div(y, cap)));
-    s[v] = hn::IfThenElse(In(x.seen, v * kLanes), y, none);
+    s[v] = kWhole ? y : hn::IfThenElse(In(x.seen, v * kLanes), y, none);
     largest = hn::Max(largest, s[v]);
   }
   const VF max = hn::MaxOfLanes(d, largest);
   for (int v = 0; v < kVectors; ++v) {
     s[v] = RowExp2(d, hn::Sub(s[v], max));
-    hn::BlendedStore(s[v], In(x.keys, v * kLanes), d, p + v * kLanes);
+    kWhole ? hn::Store(s[v], d, p + v * kLanes) : hn::BlendedStore(s[v], In(x.keys, v * kLanes), d, p + v * kLanes);
   }
   return {hn::GetLane(max), SumOf(s)};
+}
+
+SoftmaxSum Exponentials(const PartLogits& x, float* p) {
+  return x.seen.end - x.seen.begin == kPageTokens ? ExponentialsOf<true>(x, p) : ExponentialsOf<false>(x, p);
 }
 
 void Totals(const float* max, const float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse) {
