@@ -66,21 +66,17 @@ PageSide::PageSide(Lanes lanes, int heads, int width, const CacheRule& rule)
       width_(width),
       rule_(rule),
       scales_first_(lanes == Lanes::kChannels || rule.ByChannel()),
+      in_blocks_(rule.InBlocks()),
       groups_(rule.InRuns() ? CeilDiv(rule.ByChannel() ? kPageTokens : width, rule.granularity.n) : 1),
+      of_run_(rule.InRuns() && !in_blocks_ ? rule.granularity.n : 0),
       scales_(rule.format, rule.clip ? 0 : groups_ * (rule.ByChannel() ? Channels() : kPageTokens),
-              rule.InBlocks() ? HeldScales::kByte
+              in_blocks_      ? HeldScales::kByte
               : rule.InRuns() ? HeldScales::kF16
                               : HeldScales::kF32,
               rule.clip),
       panel_bytes_(tare::PanelBytes(rule.format, Inputs())),
       scale_bytes_(scales_.Bytes()),
       head_bytes_(Panels() * panel_bytes_ + scale_bytes_) {}
-
-LaneRun PageSide::Run(int run) const {
-  if (!rule_.InRuns() || rule_.InBlocks()) return {.panels = Panels()};
-  const int n = rule_.granularity.n, begin = run * n % kPanelLanes;
-  return {.panel = run * n / kPanelLanes, .begin = begin, .end = begin + n};
-}
 
 int64_t PageSide::PanelOf(int head, int channel) const {
   return Panel(head) + (lanes_ == Lanes::kTokens ? 0 : channel / kPanelLanes * panel_bytes_);

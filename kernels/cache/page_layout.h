@@ -93,6 +93,7 @@ class PageSide {
 
   Lanes lanes() const { return lanes_; }
   const CacheRule& rule() const { return rule_; }
+  bool InBlocks() const { return in_blocks_; }
   // A panel has so many inputs, a head so many panels.
   int Inputs() const { return lanes_ == Lanes::kTokens ? (width_ + 15) / 16 * 16 : kPageTokens; }
   int Panels() const { return lanes_ == Lanes::kTokens ? 1 : (width_ + kPanelLanes - 1) / kPanelLanes; }
@@ -107,9 +108,13 @@ class PageSide {
 
   // How many scales of its own an input of a head has: one for each of these runs of lanes, which are all lanes but
   // where the rule is InRuns and its format has no blocks. And how many scales a token's row, or a channel, has.
-  int Runs() const { return rule_.InBlocks() ? 1 : groups_; }
+  int Runs() const { return of_run_ == 0 ? 1 : groups_; }
   int Groups() const { return groups_; }
-  LaneRun Run(int run) const;
+  LaneRun Run(int run) const {
+    const int begin = run * of_run_;
+    if (of_run_ == 0) return {.panels = Panels()};
+    return {.panel = begin / kPanelLanes, .begin = begin % kPanelLanes, .end = begin % kPanelLanes + of_run_};
+  }
   // Scales and minima of a run's inputs [Inputs()], where they are the inputs': of keys by channel, of values not by
   // channel. memory: as many twice, aligned to 64 bytes. Of values in blocks, those of a block.
   PageScales::Numbers InputScales(const std::byte* page, int head, int run, float* memory) const {
@@ -149,9 +154,9 @@ class PageSide {
   Lanes lanes_;
   int heads_, width_;
   CacheRule rule_;
-  bool scales_first_;
-  int groups_;
-  PageScales scales_;  // of a head
+  bool scales_first_, in_blocks_;
+  int groups_, of_run_;  // of_run_: lanes; 0: all
+  PageScales scales_;    // of a head
   int64_t panel_bytes_, scale_bytes_, head_bytes_;
 };
 

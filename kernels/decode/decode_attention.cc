@@ -166,7 +166,7 @@ void MultiplyValues(const Unit& u, const Group& group, const Part& part) {
         const int64_t difference = group.products[at / queries].difference * queries + at % queries;
         factors[j] = {.x = u.x.d + difference * kPageTokens, .y = o + at * width + first_lane};
       }
-      side.rule().InBlocks() ? LoadQuarters(u, part, head, factors) : LoadFactors(u, part, head, run, factors);
+      side.InBlocks() ? LoadQuarters(u, part, head, factors) : LoadFactors(u, part, head, run, factors);
       PanelProduct(panels, factors, BestReadHint());
     }
   }

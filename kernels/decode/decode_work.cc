@@ -13,7 +13,7 @@ using Part = KvCache::Part;
 
 Panels PanelsOf(const PageSide& side, const std::byte* page, int head, int run, int64_t inputs) {
   const LaneRun lanes = side.Run(run);
-  const bool in_blocks = side.rule().InBlocks(), keys = side.lanes() == PageSide::Lanes::kTokens;
+  const bool in_blocks = side.InBlocks(), keys = side.lanes() == PageSide::Lanes::kTokens;
   return {.format = side.rule().format,
           .first = page + side.Panel(head) + lanes.panel * side.PanelBytes(),
           .inputs = inputs,
@@ -65,7 +65,7 @@ void GroupQueries::WeighQueries(const Part& part, int head, int run, float* scal
       factor.lane_scales = reinterpret_cast<const float*>(part.k + keys.Scales(head));
       factor.lane_minima = reinterpret_cast<const float*>(part.k + keys.Minima(head));
     }
-  } else if (rule.InBlocks()) {
+  } else if (keys.InBlocks()) {
     const float* const of_lanes = keys.LaneScales(part.k, head, scales);
     for (PanelFactor& factor : factors) factor.lane_scales = of_lanes;
   }
@@ -113,7 +113,7 @@ KeyRange GroupQueries::Visible(const Part& part, int64_t page, int64_t query) co
 PartLogits GroupQueries::Logits(const Part& part, int64_t page, int64_t i) const {
   const PageSide& keys = part.layout->k();
   const CacheRule& rule = keys.rule();
-  const bool by_token = HasCodes(rule.format) && !rule.WeighsQueries() && !rule.HasMinima() && !rule.InBlocks() &&
+  const bool by_token = HasCodes(rule.format) && !rule.WeighsQueries() && !rule.HasMinima() && !keys.InBlocks() &&
                         !s_.cache->KeysBeforeRotary();
   const std::byte* scales = part.k + keys.Scales(group_.rows[i / s_.q.tokens].k);
   return {.products = x_.logits + i * kPageTokens,
