@@ -293,8 +293,15 @@ HWY_INLINE float SumInParts(int64_t count, Terms terms) {
 void Planes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor* factor) {
   const DF d;
   const DI di;
-  VF largest = hn::Zero(d);
-  for (int64_t i = 0; i < count; i += kLanes) largest = hn::Max(largest, hn::Abs(Weighted(x, weights, i)));
+  VF largest = hn::Zero(d), sums[16 / kLanes];
+  for (VF& part : sums) part = hn::Zero(d);
+  for (int64_t i = 0; i < count; i += 16) {
+    for (int64_t j = 0; j < 16; j += kLanes) {
+      const VF value = Weighted(x, weights, i + j);
+      largest = hn::Max(largest, hn::Abs(value));
+      sums[j / kLanes] = hn::Add(sums[j / kLanes], value);
+    }
+  }
   const float absmax = hn::ReduceMax(d, largest);
   const bool zero = absmax < kSmallestAbsmax;
   const VF inv = hn::Set(d, zero ? 0.0f : static_cast<float>(kLargestPlaneCode) / absmax);
@@ -311,7 +318,7 @@ void Planes(const float* x, const float* weights, int64_t count, int8_t* high, i
   factor->scale = zero ? 0.0f : absmax / static_cast<float>(kLargestPlaneCode);
   factor->high_sum = hn::ReduceSum(di, high_sum);
   factor->low_sum = hn::ReduceSum(di, low_sum);
-  factor->sum = SumInParts(count, [&](int64_t i) HWY_ATTR { return Weighted(x, weights, i); });
+  factor->sum = SumOfSixteen(d, sums);
 }
 
 float Centres(const float* x, const float* scales, const float* minima, float middle, int64_t count) {
