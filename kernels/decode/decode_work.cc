@@ -80,7 +80,7 @@ void GroupQueries::MultiplyTurned(const Part& part, int64_t page, int head,
     s_.cache->ReadKey(page * kPageTokens + token, head, key);
     for (int i = 0; i < table_.shape().k_width; ++i) x_.panel[i * kPageTokens + token] = key[i];
   }
-  PanelProduct({Format::kF32, reinterpret_cast<const std::byte*>(x_.panel), inputs_}, factors, ReadHint::kNone);
+  PanelProduct({Format::kF32, reinterpret_cast<const std::byte*>(x_.panel), inputs_}, factors, ReadHint::kNear);
 }
 
 void GroupQueries::Multiply(const Part& part, int64_t page) const {

@@ -24,11 +24,12 @@ using D8 = hn::Repartition<uint8_t, DF>;
 using DS8Quarter = hn::Rebind<int8_t, DI>;
 constexpr int64_t kLanes = HWY_MAX_LANES_D(DF);
 constexpr int64_t kBytes = 4 * kLanes;
-constexpr int kVectors = 4;                                                                    // of lanes at once
+constexpr int kNearLines = 8;  // with more, or further on, decoding is slower
+constexpr int kVectors = 4;    // of lanes at once
 constexpr int kVectorsOfHalf = kVectors * kLanes > kPanelLanes / 2 ? kVectors / 2 : kVectors;  // likewise, of 32 lanes
 
 HWY_INLINE void Fetch(const uint8_t* w, int64_t bytes, ReadHint hint) {
-  if (hint == ReadHint::kNone) return;
+  if (hint == ReadHint::kNear) return;
   const auto at = reinterpret_cast<uintptr_t>(w);
   for (uintptr_t line = 0; line < static_cast<uintptr_t>(bytes) / 64; ++line) {
     if (hint == ReadHint::kOnce) {
@@ -218,7 +219,9 @@ void Runs(const Panel& of, const Panels& p, const PanelFactor* x, int64_t count,
     for (; i + 2 <= count; i += 2) Multiply<2, kAtOnce, kOfQuarter>(of, w, p, x + i, n * kPanelLanes, hint);
     if (i < count) Multiply<1, kAtOnce, kOfQuarter>(of, w, p, x + i, n * kPanelLanes, hint);
   }
-  Fetch(w - p.bytes + PanelBytes(p.format, p.inputs), p.behind, hint);
+  const uint8_t* behind = w - p.bytes + PanelBytes(p.format, p.inputs);
+  Fetch(behind, p.behind, hint);
+  for (int line = 0; hint == ReadHint::kNear && line < kNearLines; ++line) __builtin_prefetch(behind + 64 * line);
 }
 
 template <class Panel>

@@ -66,7 +66,7 @@ HWY_INLINE void Columns(const Call& c, const Panel& panel, float* y) {
     }
     for (int64_t i = begin; i < std::min(begin + c.block, c.padded);
          i += 4 * Format::kGroups, w += Format::kRecordBytes) {
-      if (c.hint != ReadHint::kNone) AskForWeights(w, Format::kRecordBytes, c.hint);
+      if (c.hint != ReadHint::kNear) AskForWeights(w, Format::kRecordBytes, c.hint);
       Step<Format>(w, c.high + i, c.low + i, high, low);
     }
     const auto x_scale = hn::Set(d, block.scale);

@@ -2,7 +2,8 @@
 // The hint of decoding, and of products of one token with weights, for bytes 16 KB later, by the processor's maker:
 // none suits all, a wrong one halves the speed. Results do not depend on it (measured: docs/develop/notebook.md).
 //
-//   none    AMD up to Zen 4, whose own prefetchers do better
+//   near    AMD up to Zen 4, whose own prefetchers do better: only what lies just behind a head's panels, before the
+//           softmax, during which they rest
 //   once    into the first cache alone, 16 KB ahead: AMD Zen 5
 //   kept    into all caches, in four small pages in turn (LineAhead): Intel and others. "Once" passes by the second
 //           cache, and what is asked for so early is gone again before it is used
@@ -14,7 +15,7 @@
 
 namespace tare {
 
-enum class ReadHint { kNone, kOnce, kKept };
+enum class ReadHint { kNear, kOnce, kKept };
 
 inline constexpr uintptr_t kReadAhead = 16384;  // bytes: what is on its way must last while a softmax is computed
 
@@ -35,14 +36,14 @@ inline ReadHint BestReadHint() {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_is("znver5")) return ReadHint::kOnce;
-    if (__builtin_cpu_is("amd")) return ReadHint::kNone;
+    if (__builtin_cpu_is("amd")) return ReadHint::kNear;
 #endif
     return ReadHint::kKept;
   }();
   return hint;
 }
 
-// Asks for what follows `bytes` of a weight matrix at w: kKept as above, kOnce 4 KB ahead into all caches. kNone asks
+// Asks for what follows `bytes` of a weight matrix at w: kKept as above, kOnce 4 KB ahead into all caches. kNear asks
 // for a line of the next small page, so that its address is known before it is read; it has no use in large pages.
 inline void AskForWeights(const void* w, int64_t bytes, ReadHint hint) {
   constexpr uintptr_t kNear = 4096, kTogether = 256;  // a line of each of four pages
@@ -58,7 +59,7 @@ inline void AskForWeights(const void* w, int64_t bytes, ReadHint hint) {
 }
 
 constexpr std::string_view Name(ReadHint hint) {
-  return hint == ReadHint::kNone ? "none" : hint == ReadHint::kOnce ? "once" : "kept";
+  return hint == ReadHint::kNear ? "near" : hint == ReadHint::kOnce ? "once" : "kept";
 }
 
 }  // namespace tare

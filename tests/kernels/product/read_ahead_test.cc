@@ -47,7 +47,7 @@ TEST(ReadAhead, ABlockIsAskedForWhileTheOneBeforeIsRead) {
 }
 
 TEST(ReadAhead, HintsHaveNames) {
-  EXPECT_EQ(Name(ReadHint::kNone), "none");
+  EXPECT_EQ(Name(ReadHint::kNear), "near");
   EXPECT_EQ(Name(ReadHint::kOnce), "once");
   EXPECT_EQ(Name(ReadHint::kKept), "kept");
 }
