@@ -9,6 +9,7 @@
 #include "kernels/attention/exponentials.h"
 #include "kernels/attention/integer/score_stage.h"
 #include "quant/base/aligned.h"
+#include "tests/support/normal_floats.h"
 
 namespace tare {
 
@@ -19,7 +20,7 @@ struct RandomSums {
   RandomSums(int rows, Mask mask, Mean mean, unsigned seed) {
     std::mt19937 random(seed);
     std::uniform_real_distribution<float> scale(0.001f, 0.02f);
-    std::normal_distribution<float> normal;
+    NormalFloats normal;
     for (int i = 0; i < rows * 64; ++i) memory_sums[i] = static_cast<int32_t>(random() % 200000) - 100000;
     for (int key = 0; key < 64; ++key) {  // by column
       offsets[key] = static_cast<int32_t>(random() % 20000) - 10000;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/attention/heads.h"
+#include "tests/support/normal_floats.h"
 
 namespace tare {
 
@@ -56,7 +57,7 @@ class RandomAttention {
 
  private:
   HeadsView<const float> View(std::vector<float>& memory, int64_t tokens, int count, int width, int pad) {
-    std::normal_distribution<float> normal;
+    NormalFloats normal;
     const int64_t row = int64_t{count} * (width + pad);
     memory.assign(tokens * row + 1, std::numeric_limits<float>::quiet_NaN());
     const HeadsView<const float> view{memory.data() + (pad > 0), tokens, count, width, row, width + pad};

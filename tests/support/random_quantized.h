@@ -10,6 +10,7 @@
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/format/pack.h"
 #include "quant/format/quantized_matrix.h"
+#include "tests/support/normal_floats.h"
 
 namespace tare {
 
@@ -44,7 +45,7 @@ inline QuantizedMatrixBuffer RoundedNormal(Format format, int64_t out, int64_t i
 
 inline std::vector<float> RandomNormal(size_t count, unsigned seed) {
   std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
+  NormalFloats normal;
   std::vector<float> values(count);
   for (float& x : values) x = normal(random);
   return values;

@@ -7,11 +7,12 @@
 #include <random>
 
 #include "quant/observe/statistics_set.h"
+#include "tests/support/normal_floats.h"
 
 namespace tare {
 
 inline SiteStatistics DrawnStatistics(size_t sums, size_t channels, std::mt19937& random) {
-  std::normal_distribution<float> normal;
+  NormalFloats normal;
   SiteStatistics s(sums);
   s.channel_absmax.assign(channels, 1.5f);
   s.token_absmax = {1.0f, 2.0f, 0.0f};

@@ -11,6 +11,7 @@
 
 #include "kernels/elementwise/rows.h"
 #include "quant/format/pack.h"
+#include "tests/support/normal_floats.h"
 
 namespace tare::fake_quantize_test {
 namespace {
@@ -24,7 +25,7 @@ TEST(FakeQuantize, IsTheRoundingOfRoundH) {
     const Scale scale = ScaleFor(2.0f, format);
     for (const size_t n : {1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 65, 257}) {
       std::mt19937 random(6);
-      std::normal_distribution<float> normal(0.0f, 3.0f);
+      NormalFloats normal(0.0f, 3.0f);
       std::vector<float> x(n + 1, kGuard);
       for (size_t i = 0; i < n; ++i)
         x[i] = i % 3 == 0 ? (static_cast<float>(i % 13) - 6.5f) / (IsInteger(format) ? 1 : 4) * scale.scale

@@ -15,6 +15,7 @@
 
 #include "quant/base/float16.h"
 #include "tests/support/each_target.h"
+#include "tests/support/normal_floats.h"
 
 namespace tare::rows_test {
 namespace {
@@ -27,7 +28,7 @@ constexpr float kGuard = 12345.0f;
 struct Row {
   Row(size_t n, size_t shift, unsigned seed) : storage(n + shift + 1, kGuard), data(storage.data() + shift), size(n) {
     std::mt19937 random(seed);
-    std::normal_distribution<float> normal(0.0f, 3.0f);
+    NormalFloats normal(0.0f, 3.0f);
     for (size_t i = 0; i < n; ++i) data[i] = normal(random);
   }
   bool GuardHolds() const { return storage.back() == kGuard; }

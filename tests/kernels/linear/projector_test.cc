@@ -14,6 +14,7 @@
 #include "quant/base/float16.h"
 #include "quant/base/parallel.h"
 #include "tests/support/emulated.h"
+#include "tests/support/normal_floats.h"
 
 namespace tare::projector_test {
 namespace {
@@ -28,7 +29,7 @@ struct Problem {
   Problem(const Case& c, WeightType type, unsigned seed)
       : x(PaddedRows(c.rows) * c.in), y(PaddedRows(c.rows) * c.out), bias(c.out), stored(c.out * c.in * 4) {
     std::mt19937 random(seed);
-    std::normal_distribution<float> normal;
+    NormalFloats normal;
     for (float& v : x.span()) v = normal(random);
     for (float& v : bias) v = normal(random);
     for (int64_t i = 0; i < c.out * c.in; ++i) {

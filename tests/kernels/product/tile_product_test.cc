@@ -12,6 +12,7 @@
 #include "quant/base/aligned.h"
 #include "quant/base/float16.h"
 #include "quant/base/message.h"
+#include "tests/support/normal_floats.h"
 
 namespace tare::tile_product_test {
 namespace {
@@ -90,7 +91,7 @@ TEST(TileProduct, S8S8IsExact) { ExpectExact<int8_t>(ProductTypes::kS8S8); }
 // |error| <= (k + 1) eps sum |a b| for any order of summation (Higham, Accuracy and Stability, section 3.1).
 TEST(TileProduct, F32) {
   std::mt19937 random(2);
-  std::normal_distribution<float> normal;
+  NormalFloats normal;
   for (const int m : {1, 5, 64}) {
     for (const int n : {1, 17, 48, 256}) {
       for (const int k : {1, 31, 128}) {

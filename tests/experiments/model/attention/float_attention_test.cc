@@ -11,6 +11,7 @@
 #include <random>
 
 #include "quant/base/message.h"
+#include "tests/support/normal_floats.h"
 #include "tests/support/whole_references.h"
 
 namespace tare::float_attention_test {
@@ -38,7 +39,7 @@ struct Data {
         out(rows * static_cast<int64_t>(t.heads.size()) * t.slices * d),
         lambda(rows) {
     std::mt19937 random(seed);
-    std::normal_distribution<float> normal;
+    NormalFloats normal;
     for (auto* values : {&q, &k, &v, &lambda}) {
       for (float& x : *values) x = normal(random);
     }

@@ -21,6 +21,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
+#include "tests/support/normal_floats.h"
 #include "tests/support/simulated_plan.h"
 
 namespace tare::simulated_quantizer_test {
@@ -41,7 +42,7 @@ int MapOf(const ModelConfig& config, int head) { return Maps(config) == 2 && hea
 struct Logits {
   explicit Logits(unsigned seed) : values(size_t{kLayers} * kSequences * kHeads * kTokens * kTokens, NAN) {
     std::mt19937 random(seed);
-    std::normal_distribution<float> normal;
+    NormalFloats normal;
     for (int layer = 0; layer < kLayers; ++layer) {
       for (int sequence = 0; sequence < kSequences; ++sequence) {
         for (int head = 0; head < kHeads; ++head) {
@@ -271,7 +272,7 @@ using GroupOf = std::function<int(int row, int column)>;
 void ExpectGroups(const char* plan, Site site, Format format, const GroupOf& group_of, bool normalised = false) {
   constexpr int kRows = 70, kColumns = 40, kStride = 50;
   std::mt19937 random(3);
-  std::normal_distribution<float> normal;
+  NormalFloats normal;
   std::vector<float> values(size_t{kRows} * kStride);
   for (float& x : values) x = Info(format).min_code < 0 ? normal(random) : std::fabs(normal(random));
   std::vector<float> expected = values;

@@ -13,6 +13,7 @@
 #include "kernels/attention/exponentials.h"
 #include "quant/base/aligned.h"
 #include "tests/support/each_target.h"
+#include "tests/support/normal_floats.h"
 
 namespace tare::float_stage_test {
 namespace {
@@ -24,7 +25,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 TEST(FloatStage, ScoresAreExponentialsOfWhatIsVisible) {
   constexpr int kRows = 20;
   std::mt19937 random(1);
-  std::normal_distribution<float> normal(0, 8);
+  NormalFloats normal(0, 8);
   for (const int stride : {64, 80}) {
     AlignedBuffer<float> logits(kRows * stride), values(kRows * stride), max(32), exp_sums(32);
     AlignedBuffer<int32_t> begin(32), end(32);

@@ -11,6 +11,7 @@
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/executed.h"
+#include "tests/support/normal_floats.h"
 
 namespace tare::fused_attention_test {
 namespace {
@@ -24,7 +25,7 @@ struct Inputs {
         v(keys * v_heads * width),
         lambda(queries * heads.size(), 0.6f) {
     std::mt19937 random(1);
-    std::normal_distribution<float> normal;
+    NormalFloats normal;
     for (std::vector<float>* x : {&q, &k, &v})
       for (float& value : *x) value = normal(random);
     const int out_width = heads[0].VSlices() * width, count = static_cast<int>(heads.size());

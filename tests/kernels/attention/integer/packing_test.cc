@@ -19,6 +19,7 @@
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/call.h"
 #include "tests/support/each_target.h"
+#include "tests/support/normal_floats.h"
 #include "tests/support/packed_codes.h"
 #include "tests/support/random_attention.h"
 #include "tests/support/random_quantized.h"
@@ -192,7 +193,7 @@ TEST(RowCodes, InterleavedKeysLieInGroupsOfFourChannels) {
 // The bits of std::fma in order, on every instruction set that has it; widths that do not fill their last group of 4.
 TEST(KeyBias, IsTheSumInOrder) {
   std::mt19937 random(1);
-  std::normal_distribution<float> normal;
+  NormalFloats normal;
   for (const int width : {1, 3, 4, 18, 128}) {
     std::vector<int8_t> codes((width + 3) / 4 * 256);
     std::vector<float> mean(width), scales(64), bias(64);
