@@ -62,6 +62,8 @@ class PlanRun {
   bool SpansRows() const { return ExecutesAttention() || resolved_.SpansRows(); }
   // Whether a scale may span later tokens than the query: one per tensor, head or channel.
   bool LooksAhead() const { return resolved_.SpansRows(); }
+  // Whether tokens can be run one by one, over a cache.
+  bool Decodes() const { return WhyNotDecoded(resolved_).empty(); }
   // Bits of keys and values under the plan, and in caches since the last call. Throws Error if these rounded nothing.
   std::optional<KeyValueBits> TakeKeyValueBits();
 

@@ -244,31 +244,35 @@ void CheckRule(const Rule& rule, const ModelSites& model) {
     CheckSelector(rule, site, model, Formatted("plan rule '{}'", rule.text));
   }
   CheckUse(rule, Use::kAny, model);
+  if (model.head_dim == 0 || !std::ranges::contains(kOfHeads, rule.sites.front())) return;
+  std::set<int> widths;  // that are checked
   for (const SiteKey& key : model.Keys(rule.sites.front())) {
-    if (model.head_dim == 0 || !std::ranges::contains(kOfHeads, key.site) || !rule.Matches(key)) continue;
-    CheckRotation(&rule, key, model.Width(key));
+    if (!rule.Matches(key)) continue;
+    if (const int width = model.Width(key); widths.insert(width).second) CheckRotation(&rule, key, width);
     if (IsCache(key.site) && rule.options.static_scale && model.latents.contains(*key.layer))
       RefuseRule(rule, Formatted("+static in layer {}, whose cache holds latents", *key.layer),
                  "scales of the values at hand, as statistics are of each head's", "/token");
   }
 }
 
-void CheckDecodes(const ResolvedPlan& plan) {
+std::string WhyNotDecoded(const ResolvedPlan& plan) {
   for (const Site site : {Site::kAttnLogits, Site::kProbs, Site::kDifference}) {
     if (plan.plan().Touches(site))
-      FailUsage(
-          "plan over a cache: got a rule for {}, expected none: decoding shows no maps; try the plan without it, or "
-          "`tare eval` without a cache",
+      return Formatted(
+          "got a rule for {}, expected none: decoding shows no maps; try the plan without it, or `tare eval` without a "
+          "cache",
           Name(site));
   }
   if (plan.SpansRows())
-    FailUsage(
-        "plan over a cache: got scales that span tokens, expected scales of one token: later tokens are not known yet; "
-        "try token, row, or channel of weights");
-  if (plan.carrying() == Carrying::kExecuted && plan.plan().Touches(Site::kQ))
-    FailUsage(
-        "plan over a cache: got executed attention, expected the cache's own; try the plan without rules for q, k and "
-        "v");
+    return "got scales that span tokens, expected scales of one token: later tokens are not known yet; try token, row, "
+           "or channel of weights";
+  return plan.carrying() == Carrying::kExecuted && plan.plan().Touches(Site::kQ)
+             ? "got executed attention, expected the cache's own; try the plan without rules for q, k and v"
+             : "";
+}
+
+void CheckDecodes(const ResolvedPlan& plan) {
+  if (const std::string why = WhyNotDecoded(plan); !why.empty()) FailUsage("plan over a cache: {}", why);
 }
 
 bool NeedsSurvey(const Rule& rule) {

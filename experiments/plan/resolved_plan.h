@@ -135,7 +135,9 @@ SiteKey InputKeyOf(const SiteKey& weight);
 void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const std::string& where);
 // Refuses rules that nothing can carry out on this model, or that simulation cannot.
 void CheckRule(const Rule& rule, const ModelSites& model);
-// Checks rules beside those for caches: decoding shows no maps, and later tokens are not known yet.
+// Why a model under the plan cannot run token by token over a cache: decoding shows no maps, and later tokens are not
+// known yet. "" if it can. CheckDecodes throws Error with it.
+std::string WhyNotDecoded(const ResolvedPlan& plan);
 void CheckDecodes(const ResolvedPlan& plan);
 
 }  // namespace tare

@@ -57,13 +57,6 @@ std::vector<Prompted> ReadPrompts(const std::filesystem::path& file, const Model
   return prompts;
 }
 
-// Whether tokens can be run one by one, over a cache: what CheckDecodes (plan/resolved_plan.h) does not refuse.
-bool Decodes(const PlanRun& run) {
-  const Plan& plan = run.plan();
-  const bool maps = plan.Touches(Site::kAttnLogits) || plan.Touches(Site::kProbs) || plan.Touches(Site::kDifference);
-  return !maps && !run.LooksAhead() && !(run.carrying() == Carrying::kExecuted && plan.Touches(Site::kQ));
-}
-
 Answer AnswerTo(Model& model, SiteVisitors visitors, const Tokenizer& tokenizer, const Prompted& prompt,
                 const std::optional<CachePlan>& cache) {
   TextStream stream(tokenizer, prompt.tokens);
@@ -162,8 +155,7 @@ RunTask ReadGenerate(const std::filesystem::path& file, const Model& of, const T
   return [tokenizer = std::move(loaded), prompts = std::move(read), begins, seed = options.answers.seed](
              Model& model, PlanRun& run, const Progress& progress) {
     const SiteVisitors visitors = run.Begin(model, progress);
-    const bool decodes = Decodes(run);
-    const std::optional<CachePlan> cache = decodes ? run.cache().value_or(CachePlan{}) : run.cache();
+    const std::optional<CachePlan> cache = run.Decodes() ? run.cache().value_or(CachePlan{}) : run.cache();
     std::vector<PromptItem> items;
     std::vector<Answer> answers;
     for (const Prompted& prompt : prompts) {
