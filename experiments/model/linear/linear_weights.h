@@ -64,7 +64,6 @@ class LinearWeights {
 
   // Whether memory of its own holds codes or values.
   bool Holds() const { return form_.codes.has_value() || form_.values.data != nullptr; }
-  bool HoldsCodes() const { return form_.codes.has_value(); }
   // Whether products of several rows are of values that are made of what is stored.
   bool MakesValues(Math math) const { return form_.values.data == nullptr && !stored_.IsReady(math); }
   // What a product of one row reads.

@@ -193,6 +193,9 @@ TEST(PlanRunTest, RoundedWeightsThatAreNotKept) {
   TokenBatch one;
   one.Add(0, std::span(many.tokens).first(1));
   const LinearWeights &kept_gate = kept.layers()[0].gate, &made_gate = made.layers()[0].gate;
+  const auto holds_codes = [](const LinearWeights& w) {  // values take two bytes at least
+    return w.Bytes() < 2.0 * static_cast<double>(w.stored().out) * static_cast<double>(w.stored().in);
+  };
   for (const Carrying carrying : {Carrying::kSimulated, Carrying::kExecuted}) {
     for (const char* plan : {"weights=int4/group16,o_proj.w=int4/group16+mse,linear_in[l1]=int8/token",
                              "weights=nvfp4,gate_proj.w=fp8e4m3/channel",
@@ -201,8 +204,8 @@ TEST(PlanRunTest, RoundedWeightsThatAreNotKept) {
       EXPECT_EQ(Under(made, many, plan, carrying), expected) << plan;
       EXPECT_EQ(Under(made, one, plan, carrying), Under(kept, one, plan, carrying)) << plan;
       EXPECT_TRUE(kept_gate.Holds()) << plan;
-      EXPECT_EQ(made_gate.Holds(), made_gate.HoldsCodes()) << plan;
-      EXPECT_EQ(made_gate.HoldsCodes(), kept_gate.HoldsCodes()) << plan;
+      EXPECT_EQ(made_gate.Holds(), holds_codes(made_gate)) << plan;
+      EXPECT_EQ(holds_codes(made_gate), holds_codes(kept_gate)) << plan;
       EXPECT_NE(Under(made, many, "", carrying), expected);  // and nothing of it stays
     }
   }
