@@ -24,10 +24,10 @@ constexpr double kLeastLinearSeconds = 0.05;  // of a repetition
 // Runs oneDNN's matmul, on the next of as many copies of its weights as the case uses.
 std::function<void()> BaselineOf(Math math, const LinearCase& c, bool cycled) {
   const size_t bytes = static_cast<size_t>(c.out * c.in) * (math == Math::kF32 ? 4 : 2);
-  const auto copies = std::make_shared<std::vector<std::unique_ptr<MatmulRate>>>();
-  while (copies->size() < (cycled ? kCycledBytes / bytes + 1 : 1))
-    copies->push_back(std::make_unique<MatmulRate>(math, c.rows, c.out, c.in));
-  return [copies, next = size_t{0}]() mutable { (*copies)[next++ % copies->size()]->SecondsOnce(); };
+  std::vector<std::function<double()>> copies;
+  while (copies.size() < (cycled ? kCycledBytes / bytes + 1 : 1))
+    copies.push_back(MatmulOf(math, c.rows, c.out, c.in));
+  return [copies = std::move(copies), next = size_t{0}]() mutable { copies[next++ % copies.size()](); };
 }
 
 LinearResult Measure(const LinearCase& c) {

@@ -114,22 +114,9 @@ Roofline Better(const Roofline& a, const Roofline& b);
 
 nlohmann::ordered_json ToJson(const Roofline& roofline);  // {"u8s8_gops","f32_gflops","bf16_gflops","read_gbps"}
 
-// The yardstick for forward passes: oneDNN's x [rows, in] W [in, out] in its own layout, f32, or bf16 with f32 sums.
-class MatmulRate {
- public:
-  MatmulRate(Math math, int64_t rows, int64_t out, int64_t in);
-  ~MatmulRate();
-  MatmulRate(const MatmulRate&) = delete;
-  MatmulRate& operator=(const MatmulRate&) = delete;
-
-  double SecondsOnce();                // of one execution
-  std::string Implementation() const;  // oneDNN's name for it
-  double Flop() const { return flop_; }
-
- private:
-  struct Product;
-  std::unique_ptr<Product> product_;
-  double flop_;
-};
+// The yardstick for forward passes: oneDNN's x [rows, in] W [in, out] in its own layout, f32, or bf16 with f32 sums. A
+// call runs it once and gives its seconds. implementation, unless null: gets oneDNN's name for it.
+std::function<double()> MatmulOf(Math math, int64_t rows, int64_t out, int64_t in,
+                                 std::string* implementation = nullptr);
 
 }  // namespace tare
