@@ -231,9 +231,9 @@ class Writer {
   void Add(std::string_view name, std::string_view as, Kind kind, Change change) {
     made_.push_back({std::string(as), kind.dtype, std::move(kind.shape),
                      [this, name = std::string(name), change = std::move(change)](Bytes& memory) {
-                       written_.emplace(files_, name);
-                       if (!change) return written_->view().bytes;
-                       change(written_->view(), memory);
+                       const TensorView stored = WrittenTensor(files_, name, values_);
+                       if (!change) return stored.bytes;
+                       change(stored, memory);
                        return std::span<const std::byte>(memory);
                      }});
   }
@@ -329,7 +329,7 @@ class Writer {
   const ArrayFile* const dex_;                   // or null
   std::map<Site, std::vector<int64_t>> orders_;  // stored row of each row
   std::vector<MadeTensor> made_;
-  std::optional<WrittenTensor> written_;  // the source of the tensor that is being made
+  AlignedBuffer<char> values_;  // of the source of the tensor that is being made
   ConvertSummary summary_;
 };
 

@@ -25,9 +25,7 @@ std::vector<float> Values(const TensorView& tensor) {
 }
 
 std::vector<float> Inverse(const std::vector<float>& values) {
-  std::vector<float> inverse;
-  for (const float x : values) inverse.push_back(1 / x);
-  return inverse;
+  return values | std::views::transform([](float x) { return 1 / x; }) | std::ranges::to<std::vector>();
 }
 
 // A layer's tensors by their names in the family's record.
@@ -198,11 +196,8 @@ void RequireScaledInputs(const Family& family, std::string_view method) {
 }
 
 std::vector<int64_t> FactorOf(Site site, int64_t channels, const ModelConfig& config) {
+  if (site != Site::kOProjIn) return std::views::iota(int64_t{0}, channels) | std::ranges::to<std::vector>();
   std::vector<int64_t> factor;
-  if (site != Site::kOProjIn) {
-    for (int64_t i = 0; i < channels; ++i) factor.push_back(i);
-    return factor;
-  }
   const bool of_norm = !FamilyOf(config).head_norm.empty();
   for (const OutputHead& head : HeadTable(config)) {
     const int64_t first = of_norm ? 0 : head.v[0], slices = of_norm ? head.VSlices() : 1;
@@ -324,7 +319,8 @@ void WriteEquivalent(const Checkpoint& files, const std::filesystem::path& model
     ThrowIfStopped();
     const auto found = weights.changes.find(names[i]);
     if (found == weights.changes.end()) {
-      file.AddTensor(WrittenTensor(files, names[i]).view());
+      AlignedBuffer<char> memory;
+      file.AddTensor(WrittenTensor(files, names[i], memory));
     } else {
       const std::string& source = found->second.source;
       const WeightMatrix stored = StoredMatrix(files, source, "tensor '" + source + "'");

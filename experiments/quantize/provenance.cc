@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The check for finite weights, provenance and steps, LayerParts, whole checkpoints, text files, and WrittenTensor.
+// The check for finite weights, provenance and steps, LayerParts, whole checkpoints, text files, and written tensors.
 #include "experiments/quantize/provenance.h"
 
 #include <fcntl.h>
@@ -234,15 +234,13 @@ void AddTextFiles(const std::filesystem::path& model, const std::string& config,
   }
 }
 
-WrittenTensor::WrittenTensor(const Checkpoint& files, const std::string& name) {
+TensorView WrittenTensor(const Checkpoint& files, const std::string& name, AlignedBuffer<char>& memory) {
   const ForeignMatrix* const matrix = files.FindForeign(name);
-  if (matrix == nullptr) {
-    view_ = *files.Find(name);
-    return;
-  }
+  if (matrix == nullptr) return *files.Find(name);
   const std::string where = "tensor '" + name + "'";
-  InFloat(StoredMatrix(files, name, where), Math::kF32, values_, where);
-  view_ = {name, DType::kF32, {matrix->out(), matrix->in()}, std::as_bytes(values_.span())};
+  const DenseMatrix made = InFloat(StoredMatrix(files, name, where), Math::kF32, memory, where);
+  const size_t bytes = static_cast<size_t>(made.out * made.in) * sizeof(float);  // the memory may be larger
+  return {name, DType::kF32, {made.out, made.in}, std::as_bytes(memory.span().first(bytes))};
 }
 
 }  // namespace tare

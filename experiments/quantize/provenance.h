@@ -72,17 +72,8 @@ std::string ReadWhole(const std::filesystem::path& path, const Progress& progres
 // config.json, as given, and the tokenizer's files of the checkpoint at `model`.
 void AddTextFiles(const std::filesystem::path& model, const std::string& config, QuantizedCheckpointWriter& out);
 
-// A tensor as it is stored, or, where another tool quantized it, its values in f32.
-class WrittenTensor {
- public:
-  // A name that the checkpoint has and that is not in Tare's own codes. The view lives as long as both.
-  WrittenTensor(const Checkpoint& files, const std::string& name);
-
-  const TensorView& view() const { return view_; }
-
- private:
-  AlignedBuffer<char> values_;  // f32
-  TensorView view_;
-};
+// A tensor as it is stored, or, where another tool quantized it, its values in f32, in this memory. The name is one
+// that the checkpoint has, and is not in Tare's own codes.
+TensorView WrittenTensor(const Checkpoint& files, const std::string& name, AlignedBuffer<char>& memory);
 
 }  // namespace tare

@@ -102,9 +102,10 @@ class Job {
     const auto found = sites_.find(name);
     const Rule* rule = found == sites_.end() ? nullptr : plan_.RuleAt(found->second);
     if (rule == nullptr) {
-      const WrittenTensor tensor(files_, name);
-      out.AddTensor(tensor.view());
-      summary_.bytes_after += static_cast<int64_t>(tensor.view().bytes.size());
+      AlignedBuffer<char> memory;
+      const TensorView tensor = WrittenTensor(files_, name, memory);
+      out.AddTensor(tensor);
+      summary_.bytes_after += static_cast<int64_t>(tensor.bytes.size());
     } else {
       if (found->second.layer) return;
       Add(name, QuantizeByRule(matrices_.Stored(name), *rule, matrices_.Where(name)).view(), *rule, out);
