@@ -79,8 +79,6 @@ void ReadDiffV2Config(const ConfigKeys& keys, ModelConfig& c) {
         keys.where(), c.heads, c.kv_heads);
 }
 
-std::vector<OutputHead> DiffV2Heads(const ModelConfig& c) { return V2Heads(c.heads / 2, c.kv_heads); }
-
 constexpr auto kDiffLlamaVectors = Joined(kLlamaVectors, kLambdaVectors);
 
 void ReadDiffLlamaConfig(const ConfigKeys& keys, ModelConfig& c) {
@@ -140,7 +138,7 @@ constinit const Family kDiffV1 =
 constinit const Family kDiffV2 =
     Changed(LikeLlama("diff_v2", "the authors' modules (microsoft/unilm)", ReadDiffV2Config), [](Family& f) {
       f.linear = kDiffV2Linear;
-      f.heads = DiffV2Heads;
+      f.heads = [](const ModelConfig& c) { return V2Heads(c.heads / 2, c.kv_heads); };
     });
 
 // The head norm has no weight, so it is unaffected by a rotation of a head's values.

@@ -66,15 +66,13 @@ LayerWeights LoadGptOss(Weights& weights, const ModelConfig& config, int layer) 
   return w;
 }
 
-void GptOssForward(const LayerCall& call) { ExpertsForward(call, kGptOssRouter, ClampedSwiGlu); }
-
 }  // namespace
 
 constinit const Family kGptOss = Changed(LikeLlama("gpt_oss", "openai/gpt-oss-20b, -120b", ReadGptOss), [](Family& f) {
   f.linear = kGptOssLinear;
   f.vectors = kGptOssVectors;
   f.load = LoadGptOss;
-  f.forward = GptOssForward;
+  f.forward = [](const LayerCall& call) { ExpertsForward(call, kGptOssRouter, ClampedSwiGlu); };
   f.smoothed = kExpertsSmoothed;
 });
 

@@ -25,8 +25,6 @@ void ReadMixtral(const ConfigKeys& keys, ModelConfig& c) {
   ReadExperts(keys, c, {.experts = 8, .chosen = 2});
 }
 
-void MixtralForward(const LayerCall& call) { ExpertsForward(call, kMixtralRouter); }
-
 constexpr auto kMixtralLinear =
     WithExperts("block_sparse_moe.experts.{}.w1", "block_sparse_moe.experts.{}.w3", "block_sparse_moe.experts.{}.w2");
 constexpr auto kMixtralVectors = Joined(kLlamaVectors, std::array{RouterPlace(kMixtralRouter.weight)});
@@ -40,7 +38,7 @@ constinit const Family kMixtral =
     Changed(LikeLlama("mixtral", "mistralai/Mixtral-8x7B-v0.1", ReadMixtral), [](Family& f) {
       f.linear = kMixtralLinear;
       f.vectors = kMixtralVectors;
-      f.forward = MixtralForward;
+      f.forward = [](const LayerCall& call) { ExpertsForward(call, kMixtralRouter); };
       f.smoothed = kExpertsSmoothed;
     });
 

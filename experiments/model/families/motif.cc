@@ -44,8 +44,6 @@ void ReadMotifConfig(const ConfigKeys& keys, ModelConfig& c) {
          c.kv_heads, noise);
 }
 
-std::vector<OutputHead> MotifHeads(const ModelConfig& c) { return GroupedHeads(c.heads, NoiseHeads(c), c.kv_heads); }
-
 LayerWeights LoadMotifLayer(Weights& weights, const ModelConfig& config, int layer) {
   LayerWeights w = LoadLayer(weights, config, layer);
   SetLambda(w, LambdaInit(layer - 1));
@@ -68,7 +66,7 @@ constinit const Family kMotif =
             [](Family& f) {
               f.activation = "poly_norm";
               f.vectors = kMotifVectors;
-              f.heads = MotifHeads;
+              f.heads = [](const ModelConfig& c) { return GroupedHeads(c.heads, NoiseHeads(c), c.kv_heads); };
               f.load = LoadMotifLayer;
               f.forward = MotifForward;
               f.rotation = Rotation::kStream;

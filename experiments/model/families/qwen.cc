@@ -75,8 +75,6 @@ void ReadQwen3Moe(const ConfigKeys& keys, ModelConfig& c) {
   if (!std::ranges::contains(c.dense, true)) c.dense.clear();
 }
 
-void Qwen3MoeForward(const LayerCall& call) { ExpertsForward(call, kQwen3MoeRouter); }
-
 constexpr auto kQwen3MoeLinear =
     Joined(WithExperts("mlp.experts.{}.gate_proj", "mlp.experts.{}.up_proj", "mlp.experts.{}.down_proj"),
            kLlamaFeedForward);  // of layers without experts
@@ -98,7 +96,7 @@ constinit const Family kQwen3 =
 constinit const Family kQwen3Moe = Changed(LikeLlama("qwen3_moe", "Qwen/Qwen3-30B-A3B", ReadQwen3Moe), [](Family& f) {
   f.linear = kQwen3MoeLinear;
   f.vectors = kQwen3MoeVectors;
-  f.forward = Qwen3MoeForward;
+  f.forward = [](const LayerCall& call) { ExpertsForward(call, kQwen3MoeRouter); };
   f.smoothed = kExpertsSmoothed;
 });
 
