@@ -76,8 +76,7 @@ void ShowHeads(const LayerCall& call, Site site, float* values, int64_t heads, i
 
 void ProjectSeen(const LayerCall& call, float* x, std::initializer_list<SeenProjection> all) {
   const int64_t rows = call.batch.Rows(), columns = all.begin()->linear.stored().in;
-  std::vector<Site> sites;
-  for (const SeenProjection& p : all) sites.push_back(p.site);
+  const auto sites = all | std::views::transform(&SeenProjection::site) | std::ranges::to<std::vector>();
   std::vector<int64_t> sequences;
   for (const AttentionSequence& s : call.batch.sequences) sequences.push_back(s.EndRow() - s.first_row);
   if (call.part != nullptr) call.part->Begin(sites, x, static_cast<size_t>(rows * columns));

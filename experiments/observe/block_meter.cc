@@ -19,8 +19,6 @@ constexpr int64_t kRowGroup = 64;  // rows whose energies add in double before t
 
 constexpr float kLargest = std::numeric_limits<float>::max();
 
-bool IsMap(Site site) { return site == Site::kProbs || site == Site::kDifference; }
-
 bool HasColumns(const MeasuredFormat& format) { return format.granularity.kind == Granularity::Kind::kBlockChannel; }
 
 // rows: the number of the last one, plus 1.
@@ -152,7 +150,7 @@ void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<cons
   sums[kSumRowNorm] = norm;
   RowMeasures& part = PartOf(r);
   part.largest_row_norm = std::max(part.largest_row_norm, static_cast<float>(norm));
-  if (IsMap(block.site)) MeasureMap(block, r, row, sums);
+  if (block.site == Site::kProbs || block.site == Site::kDifference) MeasureMap(block, r, row, sums);
   const std::vector<MeasuredFormat>& formats = formats_[static_cast<size_t>(block.site)];
   double* next = sums + measures_.sums - kFormatSums * formats.size();
   quantized_.resize(row.size());

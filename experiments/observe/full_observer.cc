@@ -99,10 +99,6 @@ struct FullObserver::Target {
 };
 
 struct FullObserver::Worker {
-  Worker(std::span<const MeasuredFormat> formats, const MarkedSpans& spans, const ValueStore& values,
-         const WideScales& scales, int64_t skip_first)
-      : meter(formats, spans, values, scales, skip_first) {}
-
   // A thread keeps adding to the rest of one target of a site and map until a block belongs to another.
   struct Pending {
     OutlierAccumulator accumulator;
@@ -120,8 +116,8 @@ struct FullObserver::Worker {
       accumulator.Begin(target->rest.outliers);
     }
   };
-  std::array<std::unique_ptr<Pending>, kSites.size() * 3> pending;
   BlockMeter meter;
+  std::array<std::unique_ptr<Pending>, kSites.size() * 3> pending = {};
 };
 
 FullObserver::FullObserver(SiteSelection selection, std::vector<MeasuredFormat> formats, MarkedSpans spans,
@@ -135,7 +131,7 @@ FullObserver::FullObserver(SiteSelection selection, std::vector<MeasuredFormat> 
       format_names_(NamesOf(formats_)) {
   TARE_CHECK(0 <= skip_first_ && skip_first_ < BlockMeter::kSinkTokens);
   for (int i = 0; i < Threads(); ++i)
-    workers_.push_back(std::make_unique<Worker>(formats_, spans_, values_, scales_, skip_first_));
+    workers_.push_back(std::make_unique<Worker>(BlockMeter(formats_, spans_, values_, scales_, skip_first_)));
 }
 
 FullObserver::~FullObserver() = default;
@@ -148,10 +144,9 @@ bool FullObserver::Wants(Site site, std::optional<int> layer) const {
 }
 
 bool FullObserver::NeedsValues(std::optional<int> layer) const {
-  for (const Site site : {Site::kProbs, Site::kDifference}) {
-    if (selection_.Wants(site, layer) && values_.Serves(site, layer)) return true;
-  }
-  return false;
+  return std::ranges::any_of(std::array{Site::kProbs, Site::kDifference}, [&](Site site) {
+    return selection_.Wants(site, layer) && values_.Serves(site, layer);
+  });
 }
 
 void FullObserver::BeginBatch(int64_t) { CloseSequences(); }
@@ -242,8 +237,8 @@ void FullObserver::ObserveWeights(const Model& model) {
   CloseSequences();
 }
 
-FullObserver OutlierObserver(const ModelConfig& config, int64_t skip_first) {
-  return FullObserver(SiteSelection::Parse(kOutlierSites, ModelSitesOf(config)), {}, {}, {}, skip_first);
+FullObserver OutlierObserver(const ModelConfig& config) {
+  return FullObserver(SiteSelection::Parse(kOutlierSites, ModelSitesOf(config)), {});
 }
 
 ObservedSites FullObserver::Take() {

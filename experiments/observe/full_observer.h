@@ -188,6 +188,6 @@ class FullObserver : public SiteVisitor {
 };
 
 // Observes kOutlierSites alone (statistics_report.h).
-FullObserver OutlierObserver(const ModelConfig& config, int64_t skip_first = kSkipFirst);
+FullObserver OutlierObserver(const ModelConfig& config);
 
 }  // namespace tare

@@ -185,8 +185,7 @@ StatisticsSet CollectStatistics(Model& model, const TokenInput& input, const std
                                 const StatisticsOptions& options, const std::string& version,
                                 const std::filesystem::path& out, const Progress& progress) {
   StatisticsSet set = EmptyStatistics(model, input, sequences, options, version);
-  std::vector<std::vector<OutputHead>> heads;
-  for (const LayerWeights& layer : model.layers()) heads.push_back(layer.heads);
+  auto heads = model.layers() | std::views::transform(&LayerWeights::heads) | std::ranges::to<std::vector>();
   FullObserver observer(SiteSelection::Parse(options.sites, ModelSitesOf(model)), ParseMeasuredFormats(options.formats),
                         options.spans, std::move(heads), options.skip_first);
   const size_t step = SequencesPerBatch(sequences);

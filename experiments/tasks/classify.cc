@@ -62,8 +62,7 @@ std::optional<Json> ClassFigures(const std::vector<TokenLoss>& images) {
   const PairedRuns losses = ByWindow(images, [](const TokenLoss& image) { return image.loss; });
   const double nll = Contrast(losses);
   if (!std::isfinite(nll)) return std::nullopt;
-  std::vector<int64_t> ranks;
-  for (const TokenLoss& image : images) ranks.push_back(image.rank);
+  const auto ranks = images | std::views::transform(&TokenLoss::rank) | std::ranges::to<std::vector>();
   Json figures{{"images", images.size()},
                {"nll", nll},
                {"image_losses", losses.sums.front()},

@@ -33,7 +33,6 @@ double Kld(const TokenDivergence& t) { return t.kld; }
 double SameTop(const TokenDivergence& t) { return t.same_top ? 1.0 : 0.0; }
 double LogRatio(const TokenDivergence& t) { return t.loss - t.reference_loss; }
 double DeltaP(const TokenDivergence& t) { return std::exp(-t.loss) - std::exp(-t.reference_loss); }
-double SquareDeltaP(const TokenDivergence& t) { return DeltaP(t) * DeltaP(t); }
 
 struct KldQuantile {
   const char* key;
@@ -281,7 +280,7 @@ TaskResult DivergenceResult(const std::vector<TokenDivergence>& tokens,
   for (const KldQuantile& q : kKldQuantiles) json[q.key] = Quantile(sorted, q.share);
   Add(json, "same_top", MeanOf(tokens, SameTop));
   Add(json, "delta_p", MeanOf(tokens, DeltaP));
-  json["delta_p_rms"] = std::sqrt(MeanOf(tokens, SquareDeltaP).mean);
+  json["delta_p_rms"] = std::sqrt(MeanOf(tokens, [](const TokenDivergence& t) { return DeltaP(t) * DeltaP(t); }).mean);
   Add(json, "perplexity_ratio", RatioOf(log_ratio));
   json["tokens"] = tokens.size();
   const PairedRuns klds = ByWindow(tokens, Kld);

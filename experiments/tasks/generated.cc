@@ -89,15 +89,13 @@ Answer AnswerTo(Model& model, SiteVisitors visitors, const Tokenizer& tokenizer,
   return {std::move(done.tokens), std::move(text), end, options.tokens, options.sampling};
 }
 
-const char* KeyOfEnd(AnswerEnd end) {
-  return end == AnswerEnd::kStop ? "stop" : end == AnswerEnd::kEndOfText ? "end_of_text" : "tokens";
-}
+constexpr const char* kEnds[] = {"stop", "end_of_text", "tokens"};  // by AnswerEnd
 
 Json RecordOf(const PromptItem& item, const Answer& answer, const AnswerScores& scores) {
   Json record{{"line", item.line},
               {"answer", answer.text},
               {"tokens", answer.tokens},
-              {"end", KeyOfEnd(answer.end)},
+              {"end", kEnds[static_cast<size_t>(answer.end)]},
               {"right", scores.Right(item.score)},
               {"exact", scores.exact},
               {"contains", scores.contains},

@@ -73,9 +73,7 @@ Scores ScoreEach(const ChoiceItem&, const ItemWords& words) {
 }
 
 Scores Longest(const ChoiceItem& item, const ItemWords&) {
-  Scores scores;
-  for (const std::string& ending : item.endings) scores.push_back(static_cast<double>(ending.size()));
-  return scores;
+  return item.endings | std::views::transform(std::ranges::size) | std::ranges::to<Scores>();
 }
 
 // The places in which the others have the same byte, one by one.

@@ -23,11 +23,8 @@ struct TargetItem {
 };
 
 std::vector<std::string> NumbersIn(const TextWords& words) {
-  std::vector<std::string> numbers;
-  for (const std::string& word : words.all()) {
-    if (word.find_first_not_of("0123456789") == word.npos) numbers.push_back(word);
-  }
-  return numbers;
+  const auto is_number = [](const std::string& word) { return word.find_first_not_of("0123456789") == word.npos; };
+  return words.all() | std::views::filter(is_number) | std::ranges::to<std::vector>();
 }
 
 double IsTarget(const TargetItem& item, const std::string& guess) {

@@ -55,9 +55,7 @@ Ends EndsOf(std::span<const float> values, const Format& format) {
 Ends EndsOfAll(std::span<const Ends> groups, const Format& format) {
   if (HasOffset(format))
     return {std::ranges::min(groups, {}, &Ends::low).low, std::ranges::max(groups, {}, &Ends::high).high};
-  std::vector<float> magnitudes;
-  for (const Ends& group : groups) magnitudes.push_back(group.high);
-  return EndsOf(magnitudes, format);
+  return EndsOf(groups | std::views::transform(&Ends::high) | std::ranges::to<std::vector>(), format);
 }
 
 }  // namespace tare

@@ -88,26 +88,21 @@ CompressedScheme OfWeights(const Rule& rule) {
 // The number subtracted from codes that start at 0 to make them signed: 2^(bits - 1); 0 for signed codes.
 int Middle(const QuantizedMatrix& m) { return HasOffset(m.format) ? 1 << (Info(m.format).bits - 1) : 0; }
 
-// Writes a row of codes as stored: a byte per value, for integers in two's complement.
-void StoredRow(const QuantizedMatrix& m, int64_t row, std::vector<float>& values, uint8_t* codes) {
-  values.resize(static_cast<size_t>(m.in));
-  UnpackRow(m, row, values);
-  const FormatInfo& info = Info(m.format);
-  const int middle = Middle(m);
-  for (size_t i = 0; i < values.size(); ++i)
-    codes[i] =
-        IsInteger(m.format) ? static_cast<uint8_t>(static_cast<int>(values[i]) - middle) : StoredCode(values[i], info);
-}
-
-// Calls body(row, codes of the row) from several threads.
+// Calls body(row, codes) from several threads: a byte per value of the row, for integers in two's complement.
 template <typename Body>
 void ForRows(const QuantizedMatrix& m, Body body) {
-  ParallelFor(static_cast<size_t>(m.out), [&](size_t row, int) {
+  const FormatInfo& info = Info(m.format);
+  const int middle = Middle(m);
+  ParallelFor(static_cast<size_t>(m.out), [&](int64_t row, int) {
     thread_local std::vector<float> values;
     thread_local std::vector<uint8_t> codes;
-    codes.resize(static_cast<size_t>(m.in));
-    StoredRow(m, static_cast<int64_t>(row), values, codes.data());
-    body(static_cast<int64_t>(row), codes.data());
+    values.resize(static_cast<size_t>(m.in));
+    codes.resize(values.size());
+    UnpackRow(m, row, values);
+    std::ranges::transform(values, codes.begin(), [&](float value) {
+      return IsInteger(m.format) ? static_cast<uint8_t>(static_cast<int>(value) - middle) : StoredCode(value, info);
+    });
+    body(row, codes.data());
   });
 }
 

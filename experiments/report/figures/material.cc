@@ -22,8 +22,6 @@ constexpr std::string_view kSchemas[] = {
 constexpr const char* kCommands =
     "tare stats, sweep, compare, judge, eval, attribute, search, maps, bench or inspect (--json F or --out)";
 
-bool IsHdf5(const fs::path& path) { return Beginning(path, 8) == "\x89HDF\r\n\x1a\n"; }
-
 // 0 stands for all, or for what the model has.
 bool IsCount(const std::string& key) { return key == "tokens" || key == "limit" || key == "window" || key == "stride"; }
 
@@ -57,7 +55,7 @@ class Reader {
       Fail("{}: got a pipe or a device, expected a file or a folder; try saving it to a file first", path.string());
     if (std::ranges::contains(material_.files, path.string(), &SourceFile::path))
       Fail("{}: is given twice; try giving it once", path.string());
-    if (IsHdf5(path)) return ReadHdf5(path);
+    if (Beginning(path, 8) == "\x89HDF\r\n\x1a\n") return ReadHdf5(path);
     ReadJsonText(MappedFile(path).text(), path.string());
   }
 

@@ -287,8 +287,7 @@ ComparedPair ReadComparedPair(const std::filesystem::path& folder) {
 }
 
 std::vector<PairSpread> SpreadOverPairs(const std::vector<ComparedPair>& pairs) try {
-  std::vector<Cells> cells;
-  for (const ComparedPair& pair : pairs) cells.push_back(CellsOf(pair));
+  auto cells = pairs | std::views::transform(CellsOf) | std::ranges::to<std::vector>();
   for (size_t i = 0; i < pairs.size(); ++i) {
     for (size_t j = 0; j < i; ++j) RequireAnotherSeed(pairs[i], cells[i], pairs[j], cells[j]);
   }

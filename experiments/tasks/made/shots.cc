@@ -190,8 +190,7 @@ std::vector<Json> MakeShots(const ShotQuestion& question, const std::vector<Exam
   draws.Shuffle(shuffled);
   std::map<std::string, std::vector<Example>> of_label;
   for (const Example& example : shuffled) of_label[example.label].push_back(example);
-  std::vector<std::string> labels;
-  for (const auto& [label, examples] : of_label) labels.push_back(label);
+  const auto labels = of_label | std::views::keys | std::ranges::to<std::vector>();
   if (labels.size() < 2) Fail("shots: got data of {} classes, expected two or more", labels.size());
   Check(question, labels.size());
   Sample sample;
