@@ -184,9 +184,7 @@ Safetensors::Safetensors(const std::filesystem::path& path)
     : file_(path), content_(ParseSafetensors(file_.bytes(), path.string())) {}
 
 std::vector<std::string> Safetensors::names() const {
-  std::vector<std::string> names;
-  for (const TensorView& tensor : tensors()) names.push_back(tensor.name);
-  return names;
+  return tensors() | std::views::transform(&TensorView::name) | std::ranges::to<std::vector>();
 }
 
 const TensorView* Safetensors::Find(std::string_view name) const {
@@ -195,8 +193,7 @@ const TensorView* Safetensors::Find(std::string_view name) const {
 }
 
 void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorView> tensors,
-                      const std::map<std::string, std::string>& metadata,
-                      const std::function<void(int64_t, int64_t)>& progress) {
+                      const std::map<std::string, std::string>& metadata) {
   std::vector<MadeTensor> made;
   for (TensorView& tensor : tensors) {
     if (ByteCount(tensor.dtype, tensor.shape) != static_cast<int64_t>(tensor.bytes.size()))
@@ -205,7 +202,7 @@ void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorView>
     made.push_back({std::move(tensor.name), tensor.dtype, std::move(tensor.shape),
                     [bytes = tensor.bytes](std::vector<std::byte>&) { return bytes; }});
   }
-  WriteMadeTensors(path, std::move(made), metadata, progress);
+  WriteMadeTensors(path, std::move(made), metadata);
 }
 
 void WriteMadeTensors(const std::filesystem::path& path, std::vector<MadeTensor> tensors,

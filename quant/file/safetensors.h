@@ -66,8 +66,7 @@ struct MadeTensor {
 // Writes tensors by falling width of type, then by name, each aligned to its type. Throws Error if bytes do not fit
 // dtype and shape, or a name occurs twice. progress: bytes written so far and in all, after each.
 void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorView> tensors,
-                      const std::map<std::string, std::string>& metadata = {},
-                      const std::function<void(int64_t done, int64_t total)>& progress = {});
+                      const std::map<std::string, std::string>& metadata = {});
 void WriteMadeTensors(const std::filesystem::path& path, std::vector<MadeTensor> tensors,
                       const std::map<std::string, std::string>& metadata = {},
                       const std::function<void(int64_t done, int64_t total)>& progress = {});
