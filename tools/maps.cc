@@ -168,8 +168,8 @@ void AddMaps(CLI::App& app) {
   AddModel(command, options.model)->required(false);
   AddPlanOption(command, options.plans, "plan, simulated in each layer by itself; repeatable")->required();
   Add(command, "--input FILE", options.input, "text, or token IDs in .safetensors or .h5");
-  const auto heads = [&options = options](const std::string& text) {
-    for (const std::string& word : CLI::detail::split(text, ',')) options.heads.push_back(ParseHead(word));
+  const auto heads = [&shown = options.heads](const std::string& text) {
+    for (const std::string& word : CLI::detail::split(text, ',')) shown.push_back(ParseHead(word));
   };
   Add(command, "--heads LAYER.HEAD,...", heads, "also pictures of these output heads in the first window, in --json");
   AddJson(command, options.json);
