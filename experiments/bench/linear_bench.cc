@@ -25,8 +25,7 @@ constexpr double kLeastLinearSeconds = 0.05;  // of a repetition
 std::function<void()> BaselineOf(Math math, const LinearCase& c, bool cycled) {
   const size_t bytes = static_cast<size_t>(c.out * c.in) * (math == Math::kF32 ? 4 : 2);
   std::vector<std::function<double()>> copies;
-  while (copies.size() < (cycled ? kCycledBytes / bytes + 1 : 1))
-    copies.push_back(MatmulOf(math, c.rows, c.out, c.in));
+  while (copies.size() < (cycled ? kCycledBytes / bytes + 1 : 1)) copies.push_back(MatmulOf(math, c.rows, c.out, c.in));
   return [copies = std::move(copies), next = size_t{0}]() mutable { copies[next++ % copies.size()](); };
 }
 

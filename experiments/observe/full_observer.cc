@@ -144,9 +144,8 @@ bool FullObserver::Wants(Site site, std::optional<int> layer) const {
 }
 
 bool FullObserver::NeedsValues(std::optional<int> layer) const {
-  return std::ranges::any_of(std::array{Site::kProbs, Site::kDifference}, [&](Site site) {
-    return selection_.Wants(site, layer) && values_.Serves(site, layer);
-  });
+  return std::ranges::any_of(std::array{Site::kProbs, Site::kDifference},
+                             [&](Site site) { return selection_.Wants(site, layer) && values_.Serves(site, layer); });
 }
 
 void FullObserver::BeginBatch(int64_t) { CloseSequences(); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/format/round.h"
 
+#include <ranges>
 #include <vector>
 
 namespace tare {

@@ -236,9 +236,8 @@ TEST(WrittenTensor, WhatAnotherToolQuantizedIsWrittenInF32) {
   EXPECT_EQ(tensor.shape, (std::vector<int64_t>{matrix.out(), matrix.in()}));
   std::vector<float> row(static_cast<size_t>(matrix.in()));
   matrix.Row(5, row.data());
-  EXPECT_TRUE(
-      std::ranges::equal(std::as_bytes(std::span(row)),
-                         tensor.bytes.subspan(5 * row.size() * sizeof(float), row.size() * sizeof(float))));
+  EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(row)),
+                                 tensor.bytes.subspan(5 * row.size() * sizeof(float), row.size() * sizeof(float))));
 }
 
 }  // namespace
