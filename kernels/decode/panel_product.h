@@ -43,7 +43,7 @@ struct PanelFactor {
 
 // Panels one after the other.
 struct Panels {
-  const Format& format;
+  const Format& format;  // outlives this
   const std::byte* first;
   int64_t inputs;  // of each that count: a multiple of 16
   int64_t count = 1;
