@@ -160,7 +160,7 @@ float FromByte(ScaleType type, uint32_t x) {
 
 }  // namespace
 
-int64_t PanelBytes(Format format, int64_t inputs) { return inputs * kPanelLanes * Info(format).bits / 8; }
+int64_t PanelBytes(const Format& format, int64_t inputs) { return inputs * kPanelLanes * Info(format).bits / 8; }
 
 void ReadPanel(Format format, const std::byte* panel, const PanelRun& run, int n, float* values) {
   WithValues(format, [&](const auto& value) {

@@ -67,7 +67,7 @@ constexpr int RaisedBy(const Format& format) { return HasOffset(format) ? 0 : Mi
 inline constexpr int kPanelLanes = 64;
 
 // Bytes of a panel; inputs: a multiple of 16.
-int64_t PanelBytes(Format format, int64_t inputs);
+int64_t PanelBytes(const Format& format, int64_t inputs);
 
 // Where some values of a panel are: consecutive inputs of a lane, or consecutive lanes of an input.
 struct PanelRun {
