@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 #include "kernels/attention/exponentials.h"
 #include "kernels/decode/decode_work.h"
@@ -89,8 +90,9 @@ void PassOverKeys(const Unit& u) {
   }
 }
 
-// A group's differences, of the part's keys, into scratch. Returns whether any weighs more than skip, or is NaN.
-bool LoadDifferences(const Unit& u, const Group& group, int64_t page, const Part& part) {
+// A group's differences, of the part's keys, into scratch. share: of the part in each map. Returns whether any weighs
+// more than skip, or is NaN.
+bool LoadDifferences(const Unit& u, const Group& group, int64_t page, const Part& part, const float* share) {
   const int64_t queries = u.Queries();
   bool weighs = false;
   float* d = u.x.d;
@@ -100,7 +102,7 @@ bool LoadDifferences(const Unit& u, const Group& group, int64_t page, const Part
       for (int map = 0; map < 2 && difference.row[map] != kNoMap; ++map) {
         const int64_t i = difference.row[map] * queries + t;
         const float weight = map == 0 ? 1.0f : u.work.s.lambda.At(t, difference.head);
-        maps[map] = {u.P(page, group, i), weight * u.x.share[u.FirstRow(group) + i]};
+        maps[map] = {u.P(page, group, i), weight * share[u.FirstRow(group) + i]};
       }
       weighs = !(DifferenceOfPart(maps[0], maps[1], part.keys, d) <= u.table.skip()) || weighs;
     }
@@ -181,14 +183,13 @@ ValuePages PassOverValues(const Unit& u) {
                 0.0f);
   }
   for (int64_t page = u.pages.begin; page < u.pages.end; ++page) {
-    const float* max = u.work.max + u.FirstMap(page);
+    const float* share = u.work.sum + u.FirstMap(page);
     for (const Part& part : u.work.s.cache->Parts(page)) {
-      SharesOfPart(max, u.work.total_max, u.work.inverse, u.maps, u.x.share);
-      max += u.maps;
+      const float* const of_part = std::exchange(share, share + u.maps);
       if (part.keys.begin == part.keys.end) continue;
       for (const Group& group : u.groups) {
         ++values.all;
-        if (LoadDifferences(u, group, page, part)) {
+        if (LoadDifferences(u, group, page, part, of_part)) {
           MultiplyValues(u, group, part);
         } else {
           ++values.skipped;

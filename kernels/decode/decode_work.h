@@ -76,8 +76,9 @@ void CheckSequence(const DecodeHeads& table, size_t number, const DecodeSequence
 // A sequence's share of a round.
 struct DecodeWork {
   DecodeSequence s;
-  float* p;          // [pages][rows][64]
-  float *max, *sum;  // [parts][maps]: of each page's parts, and one more for sinks; maps: rows, up to a multiple of 16
+  float* p;  // [pages][rows][64]
+  // [parts][maps]: of each page's parts, and one more for sinks; sums become shares. maps: rows, up to a multiple of 16
+  float *max, *sum;
   float *total_max, *inverse;  // [maps]: M and 1 / L
   float* o;                    // [chunks][products][padded width of v]
 };
@@ -123,7 +124,6 @@ struct DecodeScratch {
                                .q_factors = arena.Take<float>(rows * inputs),
                                .logits = arena.Take<float>(rows * kPageTokens),
                                .panel = arena.Take<float>(l.before_rotary_ ? inputs * kPageTokens : 0)};
-  float* share = arena.Take<float>(l.maps_);                // of a part in each map
   float* d = arena.Take<float>(products * kPageTokens);     // [differences][64]
   PanelFactor* values = arena.Take<PanelFactor>(products);  // [products]
   // [products][of_product]: 64 floats, or 64 for each 16 lanes of values in blocks

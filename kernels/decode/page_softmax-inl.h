@@ -61,7 +61,7 @@ SoftmaxSum Exponentials(const PartLogits& x, float* p) {
   return x.seen.end - x.seen.begin == kPageTokens ? ExponentialsOf<true>(x, p) : ExponentialsOf<false>(x, p);
 }
 
-void Totals(const float* max, const float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse) {
+void Totals(const float* max, float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse) {
   const DF d;
   for (int64_t j = 0; j < kMapsAtOnce; j += kLanes) {
     VF largest = hn::Set(d, -std::numeric_limits<float>::infinity()), total = hn::Zero(d);
@@ -69,18 +69,14 @@ void Totals(const float* max, const float* sum, int64_t parts, int64_t stride, f
     for (int64_t i = 0; i < parts; ++i) {
       const VF share = RowExp2(d, hn::Sub(hn::LoadU(d, max + i * stride + j), largest));
       total = hn::Add(total, hn::Mul(share, hn::LoadU(d, sum + i * stride + j)));
+      hn::StoreU(share, d, sum + i * stride + j);
     }
     hn::StoreU(largest, d, total_max + j);
     const auto seen = hn::Gt(total, hn::Zero(d));
-    hn::StoreU(hn::IfThenElseZero(seen, hn::Div(hn::Set(d, 1.0f), total)), d, inverse + j);
-  }
-}
-
-void Shares(const float* max, const float* total_max, const float* inverse, int64_t count, float* share) {
-  const DF d;
-  for (int64_t j = 0; j < count; j += kLanes) {
-    const VF below = hn::Sub(hn::LoadU(d, max + j), hn::LoadU(d, total_max + j));
-    hn::StoreU(hn::Mul(RowExp2(d, below), hn::LoadU(d, inverse + j)), d, share + j);
+    const VF part = hn::IfThenElseZero(seen, hn::Div(hn::Set(d, 1.0f), total));
+    hn::StoreU(part, d, inverse + j);
+    for (int64_t i = 0; i < parts; ++i)
+      hn::StoreU(hn::Mul(hn::LoadU(d, sum + i * stride + j), part), d, sum + i * stride + j);
   }
 }
 
@@ -109,12 +105,8 @@ SoftmaxSum ExponentialsOfPart(const PartLogits& logits, float* p) {
   return TARE_CHOSEN(page_softmax::Exponentials)(logits, p);
 }
 
-void TotalsOfMaps(const float* max, const float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse) {
+void TotalsOfMaps(const float* max, float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse) {
   TARE_CHOSEN(page_softmax::Totals)(max, sum, parts, stride, total_max, inverse);
-}
-
-void SharesOfPart(const float* max, const float* total_max, const float* inverse, int64_t count, float* share) {
-  TARE_CHOSEN(page_softmax::Shares)(max, total_max, inverse, count, share);
 }
 
 float DifferenceOfPart(const PageMap& first, const PageMap& second, const KeyRange& keys, float* d) {

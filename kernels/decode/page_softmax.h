@@ -34,11 +34,9 @@ SoftmaxSum ExponentialsOfPart(const PartLogits& logits, float* p);
 
 inline constexpr int64_t kMapsAtOnce = 16;
 
-// M of 16 maps and 1 / L, of maps that see nothing 0. max, sum: of part i and map j at i * stride + j.
-void TotalsOfMaps(const float* max, const float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse);
-
-// share[j] = 2^(max[j] - total_max[j]) inverse[j], of count maps, a multiple of 16.
-void SharesOfPart(const float* max, const float* total_max, const float* inverse, int64_t count, float* share);
+// M of 16 maps and 1 / L, of maps that see nothing 0. max, sum: of part i and map j at i * stride + j. A share,
+// 2^(max - M) / L, takes the place of each sum.
+void TotalsOfMaps(const float* max, float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse);
 
 // A map's p in a page, with its weight.
 struct PageMap {
