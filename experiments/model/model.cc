@@ -16,8 +16,6 @@ namespace {
 
 // Rows of vocabulary logits held at a time: 256 x 128k x 4 bytes = 128 MB at the largest vocabularies in use.
 constexpr int64_t kLogitRows = 256;
-// Rows of the head made at a time for a product, as it may outweigh all other weights: 32 MB in f32 of 2048 inputs.
-constexpr int64_t kHeadPart = 4096;
 
 void CheckLengths(const TokenBatch& batch, const ModelConfig& config) {
   for (size_t i = 0; i < batch.sequences.size(); ++i) {
@@ -80,8 +78,8 @@ Model::Model(const std::filesystem::path& folder, WeightReading reading, Math ma
   const std::string head_name(HeadTensor(config_));
   const WeightMatrix head_matrix = weights_.Matrix(head_name, V, E);
   const std::string head_bias(family_.names.head_bias);
-  head_ = head_bias.empty() ? LinearWeights(head_name, head_matrix, {}, kHeadPart)
-                            : LinearWeights(head_name, head_matrix, weights_.Vector(head_bias, {V}));
+  head_ =
+      LinearWeights(head_name, head_matrix, head_bias.empty() ? std::vector<float>() : weights_.Vector(head_bias, {V}));
   if (config_.tied_embeddings && weights_.Has(head)) {
     if (!weights_.SameBytes(head, embedding))
       Fail(

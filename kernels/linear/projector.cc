@@ -24,6 +24,13 @@ constexpr int64_t kChunkOut = 512;
 // Chunks of outputs are whole panels of 64 shared out evenly. Never a column by itself: oneDNN 3.7.2 writes a product
 // with one column densely, whatever the stride of its destination.
 constexpr int64_t kPanelOut = 64;
+// Rows of W that are made at a time for one row, on a thread.
+constexpr int64_t kMadeOut = 32;
+// With AVX-512 so few rows of x are the second factor of f32 matrices, y^T = W x^T: oneDNN copies a second factor, and
+// with few rows a product is too short for a copy of W (2,880 x 5,760, one thread, Zen 4: GFLOP/s with x as the second
+// and as the first factor: 16 rows 79, 54; 32 100, 74; 64 104, 90; 128 104, 99). W in bf16 would have to be widened
+// first, which takes as long.
+constexpr int64_t kFewRows = 128;
 
 dnnl::engine& Engine() {
   static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
@@ -54,6 +61,20 @@ dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int6
   if (!has_bias) return {Engine(), x, w, y, attributes};
   const memory::desc bias({1, out}, memory::data_type::f32, memory::dims{out, 1});
   return {Engine(), x, w, bias, y, attributes};
+}
+
+// y^T = W x^T.
+dnnl::matmul::primitive_desc DescribeTurned(int64_t rows, int64_t out, int64_t in) {
+  using dnnl::memory;
+  const OneThread one_thread;
+  constexpr auto kF32 = memory::data_type::f32;
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return {Engine(),
+          {{out, in}, kF32, memory::dims{in, 1}},
+          {{in, rows}, kF32, memory::dims{1, in}},
+          {{out, rows}, kF32, memory::dims{rows, 1}},
+          attributes};
 }
 
 // With AVX2 oneDNN 3.7 multiplies f32 by rows of bf16 wrongly, without a word, unless their length is a multiple of 8.
@@ -127,11 +148,30 @@ void AddBlocks(const ProductGradient& p, int64_t rows, std::vector<Block>& block
 }  // namespace
 
 struct Projector::Product {
-  explicit Product(dnnl::matmul::primitive_desc d) : descriptor(std::move(d)), primitive(descriptor) {}
+  explicit Product(dnnl::matmul::primitive_desc d, int64_t turned_out = 0, int64_t turned_rows = 0)
+      : descriptor(std::move(d)), primitive(descriptor), out(turned_out), rows(turned_rows) {}
   dnnl::matmul::primitive_desc descriptor;
   dnnl::matmul primitive;
+  int64_t out, rows;  // of DescribeTurned; 0: y = x W^T
 
-  void Run(const void* x, const void* weight, const float* bias, float* y) const {
+  // y: rows of y_stride.
+  void Run(const void* x, const void* weight, const float* bias, float* y, int64_t y_stride) const {
+    if (rows == 0) return Execute(x, weight, bias, y);
+    thread_local AlignedBuffer<float> sums;  // [out, rows]
+    sums.Reserve(static_cast<size_t>(out * rows));
+    Execute(weight, x, nullptr, sums.data());
+    constexpr int64_t kOfLine = 16;
+    for (int64_t row = 0; row < rows; row += kOfLine) {
+      for (int64_t o = 0; o < out; ++o) {
+        const float* const of_rows = sums.data() + o * rows + row;
+        const float constant = bias == nullptr ? 0.0f : bias[o];
+        for (int64_t r = 0; r < kOfLine; ++r) y[(row + r) * y_stride + o] = of_rows[r] + constant;
+      }
+    }
+  }
+
+ private:
+  void Execute(const void* x, const void* weight, const float* bias, float* y) const {
     using dnnl::memory;
     thread_local AlignedBuffer<char> scratch;
     scratch.Reserve(descriptor.scratchpad_desc().get_size());
@@ -178,6 +218,11 @@ const Projector::Product& Projector::ProductFor(int64_t rows, int64_t out, const
   if (product) return *product;
   RequireRoom();
   try {
+    if (rows <= kFewRows && math_ == Math::kF32 && w.type == WeightType::kF32 && w.order == WeightOrder::kRows) {
+      auto turned = DescribeTurned(rows, out, w.in);
+      if (std::string_view(turned.impl_info_str()).starts_with("brg_matmul:avx512"))
+        return *(product = std::make_unique<Product>(std::move(turned), out, rows));
+    }
     auto described = Describe(math_, rows, out, w.in, w.out, w.type, w.order, has_bias);
     if (IsWrong(described, w.type, w.order, w.in))
       Fail("projector: got {} inputs of bf16 weights, expected a multiple of 8 on this processor; try f32", w.in);
@@ -192,7 +237,11 @@ void Projector::Check(const float* x, int64_t rows, std::span<const Projection> 
   CheckRange("projector", "rows", rows, 0, int64_t{1} << 40);
   for (const Projection& p : projections) {
     CheckPointer("projector, x", x, rows);
-    CheckWeight("projector", p.weight, p.y);
+    DenseMatrix weight = p.weight;
+    if (p.make != nullptr) weight.data = &p.make;  // not missing
+    CheckWeight("projector", weight, p.y);
+    if (p.make != nullptr && (weight.type != FactorType(math_) || weight.order != WeightOrder::kRows))
+      Fail("projector: got a weight that is made of another type than factors, or by columns");
     CheckEqual("projector", "inputs", p.weight.in, projections[0].weight.in);
     if (rows == 1 && p.weight.order != WeightOrder::kRows) Fail("projector: got columns for one row, expected rows");
     if (rows > 1 && math_ == Math::kBf16 && p.weight.type != WeightType::kBf16)
@@ -208,7 +257,32 @@ void Projector::ProjectOne(const float* x, std::span<const Projection> projectio
     for (size_t i = 0; i < in; ++i) rounded[i] = FloatFromBf16(Bf16FromFloat(x[i]));
     x = rounded.data();
   }
-  for (const Projection& p : projections) RowProduct(p.weight, math_, x, p.bias, p.y);
+  for (const Projection& p : projections) {
+    if (p.make == nullptr) {
+      RowProduct(p.weight, math_, x, p.bias, p.y);
+      continue;
+    }
+    ParallelForBlocks(p.weight.out, kMadeOut, [&](int64_t first, int64_t count) {
+      const DenseMatrix made{Rows(p, first, count), p.weight.type, count, p.weight.in};
+      RowProduct(made, math_, x, p.bias == nullptr ? nullptr : p.bias + first, p.y + first);
+    });
+  }
+}
+
+const void* Projector::Rows(const Projection& p, int64_t first, int64_t count) const {
+  const DenseMatrix& w = p.weight;
+  if (p.make == nullptr) {
+    const int64_t values = w.order == WeightOrder::kRows ? first * w.in : first;
+    return static_cast<const char*>(w.data) + values * static_cast<int64_t>(ElementBytes(w.type));
+  }
+  thread_local AlignedBuffer<float> made;
+  thread_local AlignedBuffer<uint16_t> rounded;
+  made.Reserve(static_cast<size_t>(count * w.in));
+  p.make(first, count, made.data());
+  if (w.type == WeightType::kF32) return made.data();
+  rounded.Reserve(made.size());
+  ToBf16(made.data(), static_cast<size_t>(count * w.in), rounded.data());
+  return rounded.data();
 }
 
 void Projector::Project(const float* x, int64_t rows, std::span<const Projection> projections) {
@@ -234,16 +308,14 @@ void Projector::Project(const float* x, int64_t rows, std::span<const Projection
       const int64_t out = panels * part / parts * kPanelOut;
       const int64_t end = std::min(panels * (part + 1) / parts * kPanelOut, p.weight.out);
       for (int64_t row = 0; row < rows; row += chunk_rows) {
-        chunks_.push_back({&ProductFor(std::min(chunk_rows, rows - row), end - out, p), &p, row, out});
+        chunks_.push_back({&ProductFor(std::min(chunk_rows, rows - row), end - out, p), &p, row, out, end - out});
       }
     }
   }
   ParallelFor(chunks_.size(), [&](size_t i, int) {
-    const auto& [product, p, row, out] = chunks_[i];
-    const int64_t values_before = p->weight.order == WeightOrder::kRows ? out * in : out;
-    const char* weight = static_cast<const char*>(p->weight.data) + values_before * ElementBytes(p->weight.type);
-    product->Run(source + row * source_row, weight, p->bias == nullptr ? nullptr : p->bias + out,
-                 p->y + row * p->weight.out + out);
+    const auto& [product, p, row, out, outs] = chunks_[i];
+    product->Run(source + row * source_row, Rows(*p, out, outs), p->bias == nullptr ? nullptr : p->bias + out,
+                 p->y + row * p->weight.out + out, p->weight.out);
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers on oneDNN's matmul: y = x W^T (+ bias), reading W as the checkpoint stores it.
+// Linear layers on oneDNN's matmul: y = x W^T (+ bias), reading W as the checkpoint stores it or as it is made.
 //
 //   x [rows, in] f32 row-major, W [out, in] row-major f32, bf16 or f16, bias [out] f32 or null, y [rows, out] f32
 //
@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -44,6 +45,9 @@ struct Projection {
   DenseMatrix weight;
   const float* bias = nullptr;
   float* y = nullptr;
+  // Writes rows first .. first + count of a weight without data, of FactorType(math), as f32 [count, in]: a chunk's,
+  // on several threads at once. The product is that of stored rows to the bit. Project throws what this throws.
+  std::function<void(int64_t first, int64_t count, float* rows)> make = {};
 };
 
 // More than one row is computed in multiples of 16, so that batches of all lengths share a few oneDNN primitives
@@ -79,9 +83,11 @@ class Projector {
   struct Chunk {
     const Product* product;
     const Projection* projection;
-    int64_t row, out;
+    int64_t row, out, outs;
   };
   void ProjectOne(const float* x, std::span<const Projection> projections);
+  // Rows first .. first + count of a weight, where they are stored or, made, in the thread's memory.
+  const void* Rows(const Projection& projection, int64_t first, int64_t count) const;
   void Check(const float* x, int64_t rows, std::span<const Projection> projections) const;
   const Product& ProductFor(int64_t rows, int64_t out, const Projection& projection);
 

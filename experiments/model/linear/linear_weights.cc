@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/linear/linear_weights.h"
 
-#include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <utility>
@@ -27,8 +27,8 @@ LinearRules LinearRules::Of(const WeightMatrix& weight, const SiteKey& weight_ke
   return rules;
 }
 
-LinearWeights::LinearWeights(std::string name, const WeightMatrix& stored, std::vector<float> bias, int64_t part)
-    : name_(std::move(name)), stored_(stored), bias_(std::move(bias)), part_(part) {}
+LinearWeights::LinearWeights(std::string name, const WeightMatrix& stored, std::vector<float> bias)
+    : name_(std::move(name)), stored_(stored), bias_(std::move(bias)) {}
 
 void LinearWeights::Follow(const LinearRules& rules, Kept kept, Math math) {
   TARE_CHECK(!rules.executed || rules.weight || stored_.HasIntegers());
@@ -46,7 +46,7 @@ void LinearWeights::Follow(const LinearRules& rules, Kept kept, Math math) {
 
 void LinearWeights::Replace(const QuantizedMatrix& codes, Kept kept, Math math) {
   form_ = {.kept = kept, .replaced = &codes};
-  if (kept == Kept::kCodesAndValues) form_.values = MakeValues(math, form_.memory);
+  if (kept == Kept::kCodesAndValues) form_.values = InFloat(WeightMatrix(&codes), math, form_.memory, name_);
 }
 
 double LinearWeights::Bytes() const {
@@ -107,15 +107,14 @@ std::optional<DenseMatrix> LinearWeights::ReadyValues(int64_t rows, const Projec
   return rows == 1 ? std::nullopt : StoredColumns(stored_, projector);
 }
 
-DenseMatrix LinearWeights::MakeValues(Math math, AlignedBuffer<char>& memory) const {
-  if (!form_.rules.weight && form_.replaced == nullptr) return InFloat(stored_, math, memory, name_);
-  QuantizedMatrixBuffer made;
-  return InFloat(WeightMatrix(&Integers(made)), math, memory, name_);
+WeightMatrix LinearWeights::Multiplied(QuantizedMatrixBuffer& made) const {
+  return form_.rules.weight || form_.replaced != nullptr ? WeightMatrix(&Integers(made)) : stored_;
 }
 
 void LinearProducts::Project(const float* x, int64_t rows, std::span<const LinearProduct> all,
                              std::span<const int64_t> sequences) {
   std::vector<std::unique_ptr<PackedMatrix>> made;  // for this call
+  std::deque<QuantizedMatrixBuffer> rounded;        // likewise
   std::vector<Projection> in_float;
   std::map<LinearWeights::IntegerInput, std::vector<QuantizedProjection>> in_integers;
   for (const auto& [linear, y] : all) {
@@ -129,10 +128,14 @@ void LinearProducts::Project(const float* x, int64_t rows, std::span<const Linea
       in_integers[linear.form_.input].push_back({codes, bias, y});
     } else if (const std::optional<DenseMatrix> values = linear.ReadyValues(rows, projector_)) {
       in_float.push_back({*values, bias, y});
-    } else if (linear.part_ > 0) {
-      ProjectInParts(linear, x, rows, y);
     } else {
-      in_float.push_back({linear.MakeValues(projector_.math(), values_.at(in_float.size())), bias, y});
+      const WeightMatrix w = linear.Multiplied(rounded.emplace_back());
+      in_float.push_back({.weight = {.type = FactorType(projector_.math()), .out = w.out, .in = w.in},
+                          .bias = bias,
+                          .y = y,
+                          .make = [w, &linear](int64_t first, int64_t count, float* made_rows) {
+                            RowsAsFloat(w, first, count, made_rows, linear.name_);
+                          }});
     }
   }
   projector_.Project(x, rows, in_float);
@@ -165,22 +168,6 @@ void LinearProducts::ProjectIntegers(const float* x, int64_t rows, const LinearW
     quantized_.Project(x, count, *input.format, projections);
     x += count * static_cast<int64_t>(columns);
     for (QuantizedProjection& p : projections) p.y += count * p.weight->out();
-  }
-}
-
-// A W whose values are made a part of its rows at a time: the vocabulary's may be as large as all others together.
-void LinearProducts::ProjectInParts(const LinearWeights& linear, const float* x, int64_t rows, float* y) {
-  const WeightMatrix& w = linear.stored_;
-  TARE_CHECK(linear.form_.rules.weight == std::nullopt && linear.form_.replaced == nullptr && linear.bias_.empty());
-  part_.Reserve(static_cast<size_t>(PaddedRows(rows) * std::min(linear.part_, w.out)));
-  for (int64_t begin = 0; begin < w.out; begin += linear.part_) {
-    const int64_t count = std::min(linear.part_, w.out - begin);
-    const DenseMatrix made = FillRows(
-        values_.front(), FactorType(projector_.math()), count, w.in,
-        [&](int64_t first, int64_t of, float* values) { RowsAsFloat(w, begin + first, of, values, linear.name_); });
-    const Projection projection{.weight = made, .y = part_.data()};
-    projector_.Project(x, rows, {&projection, 1});
-    for (int64_t row = 0; row < rows; ++row) std::copy_n(part_.data() + row * count, count, y + row * w.out + begin);
   }
 }
 

@@ -13,7 +13,6 @@
 // A low-rank branch is part of values; codes have none, so AddBranch multiplies it by the inputs before rounding.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -47,8 +46,8 @@ enum class Kept : uint8_t { kNothing, kCodes, kCodesAndValues };
 class LinearWeights {
  public:
   LinearWeights() = default;
-  // name: for messages. part: rows of W that are made at a time, where its values are made for a product; 0: all.
-  LinearWeights(std::string name, const WeightMatrix& stored, std::vector<float> bias = {}, int64_t part = 0);
+  // name: for messages
+  LinearWeights(std::string name, const WeightMatrix& stored, std::vector<float> bias = {});
 
   const WeightMatrix& stored() const { return stored_; }
   bool HasBranch() const { return stored_.quantized != nullptr && stored_.quantized->branch.rank > 0; }
@@ -96,12 +95,12 @@ class LinearWeights {
   bool CodesServe(int64_t rows, Math math) const;
   const QuantizedMatrix& Integers(QuantizedMatrixBuffer& made) const;
   std::optional<DenseMatrix> ReadyValues(int64_t rows, const Projector& projector) const;
-  DenseMatrix MakeValues(Math math, AlignedBuffer<char>& memory) const;
+  // W as it is multiplied: stored, or of codes that are perhaps made.
+  WeightMatrix Multiplied(QuantizedMatrixBuffer& made) const;
 
   std::string name_;
   WeightMatrix stored_;
   std::vector<float> bias_;  // empty: none
-  int64_t part_ = 0;
   Form form_;
 };
 
@@ -117,22 +116,19 @@ class LinearProducts {
   // The projector must outlive it.
   explicit LinearProducts(Projector& projector) : projector_(projector) {}
 
-  // x [PaddedRows(rows), in] is the input of all: at most three. sequences: the rows of each that has an f32 per
-  // tensor of its own, if the format of inputs has one; empty: all are one.
+  // x [PaddedRows(rows), in] is the input of all. sequences: the rows of each that has an f32 per tensor of its own, if
+  // the format of inputs has one; empty: all are one.
   void Project(const float* x, int64_t rows, std::span<const LinearProduct> all,
                std::span<const int64_t> sequences = {});
 
  private:
   void ProjectIntegers(const float* x, int64_t rows, const LinearWeights::IntegerInput& input,
                        std::vector<QuantizedProjection> projections, std::span<const int64_t> sequences);
-  void ProjectInParts(const LinearWeights& linear, const float* x, int64_t rows, float* y);
 
   Projector& projector_;
   QuantizedLinear quantized_;
   OneTokenProjector one_token_;
-  AlignedBuffer<float> own_inputs_;            // [rows, in] in the order of a matrix's codes, or rotated
-  std::array<AlignedBuffer<char>, 3> values_;  // that are made
-  AlignedBuffer<float> part_;                  // [PaddedRows(rows), rows of a part of W]
+  AlignedBuffer<float> own_inputs_;  // [rows, in] in the order of a matrix's codes, or rotated
 };
 
 }  // namespace tare

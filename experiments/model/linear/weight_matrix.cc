@@ -28,6 +28,22 @@ Ends EndsOfMatrix(int64_t out, int64_t in, const ReadRow& read, Format format) {
   return EndsOfAll(of_rows, format);
 }
 
+// Makes memory a matrix: calls fill(first row, count, where these rows go) from several threads.
+DenseMatrix FillRows(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
+                     const std::function<void(int64_t, int64_t, float*)>& fill) {
+  memory.Reserve(static_cast<size_t>(out * in) * ElementBytes(type));
+  char* data = memory.data();
+  constexpr int64_t kRows = 32;  // neighbours, which may share words of the file: on one thread
+  ParallelForBlocks(out, kRows, [&](int64_t first, int64_t count) {
+    char* const target = data + static_cast<size_t>(first * in) * ElementBytes(type);
+    if (type != WeightType::kBf16) return fill(first, count, reinterpret_cast<float*>(target));
+    std::vector<float> values(static_cast<size_t>(count * in));
+    fill(first, count, values.data());
+    ToBf16(values.data(), values.size(), reinterpret_cast<uint16_t*>(target));
+  });
+  return {data, type, out, in};
+}
+
 }  // namespace
 
 bool WeightMatrix::HasIntegers() const {
@@ -59,21 +75,6 @@ void RowsAsFloat(const WeightMatrix& matrix, int64_t first, int64_t count, float
   };
   if (type == WeightType::kBf16) return read([](uint16_t bits) { return FloatFromBf16(bits); });
   read([](uint16_t bits) { return FloatFromF16(bits); });
-}
-
-DenseMatrix FillRows(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
-                     const std::function<void(int64_t, int64_t, float*)>& fill) {
-  memory.Reserve(static_cast<size_t>(out * in) * ElementBytes(type));
-  char* data = memory.data();
-  constexpr int64_t kRows = 32;  // neighbours, which may share words of the file: on one thread
-  ParallelForBlocks(out, kRows, [&](int64_t first, int64_t count) {
-    char* const target = data + static_cast<size_t>(first * in) * ElementBytes(type);
-    if (type != WeightType::kBf16) return fill(first, count, reinterpret_cast<float*>(target));
-    std::vector<float> values(static_cast<size_t>(count * in));
-    fill(first, count, values.data());
-    ToBf16(values.data(), values.size(), reinterpret_cast<uint16_t*>(target));
-  });
-  return {data, type, out, in};
 }
 
 DenseMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,

@@ -47,9 +47,6 @@ void RowsAsFloat(const WeightMatrix& matrix, int64_t first, int64_t count, float
 // Makes memory a matrix of f32 or bf16, row by row: calls fill(row, values of the row) from several threads.
 DenseMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
                        const std::function<void(int64_t row, float* values)>& fill);
-// Calls fill(first row, count, values of these rows) for some rows at a time.
-DenseMatrix FillRows(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
-                     const std::function<void(int64_t first, int64_t count, float* values)>& fill);
 
 // W in the memory, in the type of factors. Throws Error, starting with `where`, for invalid codes or scales.
 DenseMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& memory, const std::string& where);

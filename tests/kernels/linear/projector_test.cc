@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -121,6 +122,42 @@ TEST(ProjectorTest, WeightsByColumnsAgainstDouble) {
   EXPECT_GE(seen, 6);  // f32, everywhere
 }
 
+// A product of rows that are made is that of stored ones to the bit, beside another of stored ones.
+TEST(ProjectorTest, RowsThatAreMade) {
+  for (const Math math : {Math::kF32, Math::kBf16}) {
+    if (!HasProducts(math)) continue;
+    Projector projector(math);
+    for (const Case& c : kCases) {
+      SCOPED_TRACE(testing::Message() << c.rows << " x " << c.out << " x " << c.in);
+      Problem p(c, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, 3);
+      AlignedBuffer<float> of_stored(p.y.size());
+      const Projection both[] = {
+          {.weight = {.type = FactorType(math), .out = c.out, .in = c.in},
+           .bias = p.bias.data(),
+           .y = p.y.data(),
+           .make = [&](int64_t first, int64_t count,
+                       float* rows) { std::copy_n(p.weights.begin() + first * c.in, count * c.in, rows); }},
+          {p.weight, p.bias.data(), of_stored.data()}};
+      projector.Project(p.x.data(), c.rows, both);
+      ExpectRight(p, c, true, math == Math::kBf16 ? 0x1p-8 : 0);
+      EXPECT_EQ(std::memcmp(p.y.data(), of_stored.data(), c.rows * c.out * sizeof(float)), 0);
+    }
+  }
+}
+
+TEST(ProjectorTest, RowsThatCannotBeMade) {
+  Projector projector(Math::kF32);
+  float x[16] = {1}, y[16];
+  Projection p{
+      .weight = {.type = WeightType::kBf16, .out = 1, .in = 1}, .y = y, .make = [](auto...) { Fail("row 0"); }};
+  const auto project = [&] { projector.Project(x, 2, {&p, 1}); };
+  EXPECT_THAT(project, testing::ThrowsMessage<Error>(testing::HasSubstr("made of another type than factors")));
+  p.weight.type = WeightType::kF32;
+  EXPECT_THAT(project, testing::ThrowsMessage<Error>("row 0"));
+  p.weight.order = WeightOrder::kColumns;
+  EXPECT_THAT(project, testing::ThrowsMessage<Error>(testing::HasSubstr("by columns")));
+}
+
 TEST(ProjectorTest, Bf16MathRoundsTheFactorsOnly) {
   if (!HasProducts(Math::kBf16)) GTEST_SKIP() << "no products of bf16 here";
   Projector projector(Math::kBf16);
@@ -162,17 +199,19 @@ TEST(ProjectorTest, F32IsAlwaysNative) {
 }
 
 TEST(ProjectorTest, SameBitsOnAnyNumberOfThreads) {
-  const Case c = kEmulated ? Case{30, 300, 200} : Case{300, 1100, 704};
-  std::vector<float> first;
-  for (const int threads : {1, 2, 5}) {
-    SetThreads(threads);
-    Projector projector(Math::kF32);
-    Problem p(c, WeightType::kBf16, 3);
-    const Projection projection{p.weight, p.bias.data(), p.y.data()};
-    projector.Project(p.x.data(), c.rows, {&projection, 1});
-    const std::vector<float> y(p.y.data(), p.y.data() + c.rows * c.out);
-    if (first.empty()) first = y;
-    EXPECT_EQ(std::memcmp(first.data(), y.data(), y.size() * sizeof(float)), 0) << threads << " threads";
+  for (const WeightType type : {WeightType::kBf16, WeightType::kF32}) {
+    const Case c = kEmulated || type == WeightType::kF32 ? Case{30, 700, 200} : Case{300, 1100, 704};
+    std::vector<float> first;
+    for (const int threads : {1, 2, 5}) {
+      SetThreads(threads);
+      Projector projector(Math::kF32);
+      Problem p(c, type, 3);
+      const Projection projection{p.weight, p.bias.data(), p.y.data()};
+      projector.Project(p.x.data(), c.rows, {&projection, 1});
+      const std::vector<float> y(p.y.data(), p.y.data() + c.rows * c.out);
+      if (first.empty()) first = y;
+      EXPECT_EQ(std::memcmp(first.data(), y.data(), y.size() * sizeof(float)), 0) << threads << " threads";
+    }
   }
   SetThreads(0);
 }

@@ -183,14 +183,6 @@ TEST_F(LinearWeightsTest, EachSequenceIsATensor) {
   EXPECT_EQ(std::vector<float>(y.data(), y.data() + alone.size()), alone);
 }
 
-// Some outputs at a time, whose number is no multiple of theirs.
-TEST_F(LinearWeightsTest, ValuesAreMadeInParts) {
-  LinearWeights linear("w", WeightMatrix(&codes_.view()), {}, 64);
-  const std::vector<float> whole = InFloat(kMany), parts = Product(linear, kMany);
-  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(parts[i], whole[i], 1e-5f * (1 + std::abs(whole[i])));
-  EXPECT_EQ(Product(linear, 1).size(), static_cast<size_t>(kOut));
-}
-
 // Three weights of one input: each has its own codes, format and bias.
 TEST_F(LinearWeightsTest, ProductsOfOneInput) {
   std::vector<float> bias(kOut, 2.0f);
