@@ -34,19 +34,26 @@ void Transpose(std::array<uint64_t, 8>& words) {
   }
 }
 
-float ElementAt(const TensorView& tensor, int64_t i) {
-  const std::byte* at = tensor.bytes.data() + i * (Bits(tensor.dtype) / 8);
-  if (tensor.dtype == DType::kF8E4M3) return StoredValues(Format::kFp8E4M3)[static_cast<size_t>(*at)];
-  if (tensor.dtype == DType::kF8E8M0 || tensor.dtype == DType::kU8)
-    return ScaleValues(ScaleType::kE8M0Floor)[static_cast<size_t>(*at)];
-  return FloatAt(tensor.dtype, at);
+// Elements first, first + step and so on.
+void LoadElements(const TensorView& tensor, int64_t first, int64_t step, std::span<float> values) {
+  const int64_t bytes = Bits(tensor.dtype) / 8;
+  const std::byte* at = tensor.bytes.data() + first * bytes;
+  const auto load = [&](auto value) {
+    for (size_t i = 0; i < values.size(); ++i, at += step * bytes) values[i] = value(at);
+  };
+  const auto of_table = [&](const auto& table) { load([&](const std::byte* x) { return table[size_t(*x)]; }); };
+  if (tensor.dtype == DType::kF8E4M3) return of_table(StoredValues(Format::kFp8E4M3));
+  if (bytes == 1) return of_table(ScaleValues(ScaleType::kE8M0Floor));
+  load([&](const std::byte* x) { return FloatAt(tensor.dtype, x); });
 }
 
 // The largest magnitude. Throws Error for NaN and infinities.
 float LargestOf(const StoredScales& scales, const std::string& where) {
   float largest = 0.0f;
   for (int64_t i = 0; i < static_cast<int64_t>(scales.tensor->elements()); ++i) {
-    const float value = ElementAt(*scales.tensor, i) / scales.divisor * scales.factor;
+    float value;
+    LoadElements(*scales.tensor, i, 1, {&value, 1});
+    value = value / scales.divisor * scales.factor;
     if (!std::isfinite(value))
       Fail("{}: '{}', index {}: got a scale of {}, expected a finite one; try the checkpoint's source", where,
            scales.tensor->name, i, value);
@@ -87,8 +94,10 @@ class GroupedMatrix : public ForeignMatrix {
 
   void Row(int64_t row, float* y) const override {
     const uint8_t* const codes = CodesOf(row);
-    std::vector<float> scale(static_cast<size_t>(parts_.groups)), zero(scale.size(), 0.0f);
-    for (int64_t g = 0; g < parts_.groups; ++g) scale[g] = parts_.scales.At(row, g);
+    thread_local std::vector<float> scale, zero;
+    scale.resize(static_cast<size_t>(parts_.groups));
+    zero.assign(scale.size(), 0.0f);
+    parts_.scales.Load(row, 0, scale);
     if (parts_.zeros) {
       for (int64_t g = 0; g < parts_.groups; ++g) zero[g] = parts_.zero_values[parts_.zeros->At(row, g)];
     }
@@ -158,11 +167,16 @@ class GroupedMatrix : public ForeignMatrix {
     }
     return kept.codes.data() + (row - first) * stride;
   }
-  // Decodes columns that share a scale. Differences of integers are exact, so consecutive values need no table.
+  // Decodes columns that share a scale. Differences of integers are exact, so consecutive values need no table. Of at
+  // most sixteen, each is scaled once.
   void Multiply(const uint8_t* codes, int64_t count, float zero, float scale, float* y) const {
     if (consecutive_) {
       const float first = parts_.values[0] - zero;
       for (int64_t i = 0; i < count; ++i) y[i] = (static_cast<float>(codes[i]) + first) * scale;
+    } else if (parts_.codes.bits <= 4) {
+      float scaled[16];  // no std::array, whose bounds are checked at each value
+      for (size_t code = 0; code < 16; ++code) scaled[code] = (parts_.values[code] - zero) * scale;
+      for (int64_t i = 0; i < count; ++i) y[i] = scaled[codes[i]];
     } else {
       for (int64_t i = 0; i < count; ++i) y[i] = (parts_.values[codes[i]] - zero) * scale;
     }
@@ -278,9 +292,15 @@ int64_t WordsOf(int64_t count, int bits, int per_word, int word_bits) {
 }
 
 float StoredScales::At(int64_t row, int64_t group) const {
-  const float value = ElementAt(*tensor, row / rows * row_step + group * group_step);
-  if (!factors.empty()) return value * factors[static_cast<size_t>(row / rows_of_factor)];
-  return divisor == 1.0f ? value * factor : value / divisor;
+  float scale;
+  Load(row, group, {&scale, 1});
+  return scale;
+}
+
+void StoredScales::Load(int64_t row, int64_t first, std::span<float> scales) const {
+  LoadElements(*tensor, row / rows * row_step + first * group_step, group_step, scales);
+  const float times = factors.empty() ? factor : factors[static_cast<size_t>(row / rows_of_factor)];
+  for (float& scale : scales) scale = factors.empty() && divisor != 1.0f ? scale / divisor : scale * times;
 }
 
 std::string Because(const GroupedParts& parts) {

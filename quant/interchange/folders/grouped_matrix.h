@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,8 @@ struct StoredScales {
   int64_t rows_of_factor = 0;
 
   float At(int64_t row, int64_t group) const;
+  // Those of a row's groups from the first on.
+  void Load(int64_t row, int64_t first, std::span<float> scales) const;
 };
 
 struct GroupedParts {
