@@ -15,6 +15,7 @@
 #include "tests/support/cache_tokens.h"
 #include "tests/support/call.h"
 #include "tests/support/each_target.h"
+#include "tests/support/emulated.h"
 #include "tests/support/random_decode.h"
 #include "tests/support/random_quantized.h"
 #include "tests/support/ranged_integers.h"
@@ -195,6 +196,7 @@ TEST(DecodeInRuns, EveryFormatFamilyAndRun) {
   for (const Format& format : Formats()) {
     for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder, HeadKind::kV2}) {
       for (const int n : {32, 64}) {
+        if (kSlow && n == 64) continue;
         const CacheRule k{format, {Kind::kBlockChannel, n}}, v{format, {Kind::kGroup, n}};
         const CacheRule rotated{format, v.granularity, RotatedRuns{16}}, token{format};
         for (const CacheRules& rules :

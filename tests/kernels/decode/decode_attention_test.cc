@@ -251,7 +251,7 @@ TEST(DecodeAttention, AnyShape) {
     const int64_t list[] = {values...};
     return list[random() % std::size(list)];
   };
-  for (int i = 0; i < (kEmulated ? 60 : 250); ++i) {
+  for (int i = 0; i < (kSlow ? 60 : 250); ++i) {
     AttentionShape shape{.family = static_cast<HeadKind>(random() % 4)};
     shape.kv = static_cast<int>(any(1, 2));
     shape.heads = shape.kv * static_cast<int>(any(1, 2, 4));
@@ -296,7 +296,7 @@ TEST(DecodeAttention, AnyShape) {
 
 // 16 MiB of exponentials hold 33 of these queries at once: rounds of them are right, and as many calls.
 TEST(DecodeAttention, ManyQueriesAreTakenInRounds) {
-  constexpr int64_t kKeys = 2000, kQueries = kEmulated ? 40 : 70;
+  constexpr int64_t kKeys = 2000, kQueries = kSlow ? 40 : 70;
   RandomDecode c(
       {.family = HeadKind::kV2, .heads = 32, .kv = 1, .queries = kQueries, .keys = kKeys, .d = 8, .v_width = 16}, {});
   const DecodeSequence whole = c.sequence();
