@@ -3,6 +3,7 @@
 #include "kernels/linear/projector.h"
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 #include <string_view>
 
@@ -299,6 +300,8 @@ void Projector::Project(const float* x, int64_t rows, std::span<const Projection
     source = reinterpret_cast<const char*>(x_bf16_.data());
   }
 
+  static std::atomic<uint64_t> calls = 0;
+  const uint64_t call = ++calls;
   chunks_.clear();
   const int64_t chunk_rows = ChunkRows(math_);
   for (const Projection& p : projections) {
@@ -314,7 +317,15 @@ void Projector::Project(const float* x, int64_t rows, std::span<const Projection
   }
   ParallelFor(chunks_.size(), [&](size_t i, int) {
     const auto& [product, p, row, out, outs] = chunks_[i];
-    product->Run(source + row * source_row, Rows(*p, out, outs), p->bias == nullptr ? nullptr : p->bias + out,
+    // A thread's next chunk mostly has the same rows of W, perhaps made.
+    thread_local struct {
+      uint64_t call = 0;
+      const Projection* projection = nullptr;
+      int64_t out = 0;
+      const void* rows = nullptr;
+    } last;
+    if (last.call != call || last.projection != p || last.out != out) last = {call, p, out, Rows(*p, out, outs)};
+    product->Run(source + row * source_row, last.rows, p->bias == nullptr ? nullptr : p->bias + out,
                  p->y + row * p->weight.out + out, p->weight.out);
   });
 }
