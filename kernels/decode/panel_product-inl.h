@@ -140,20 +140,14 @@ struct OfList {
   static constexpr int64_t kBytes = Bits::kRecordBytes;
   static constexpr bool kOfCodes = true, kInBlocks = std::is_same_v<Bits, FourBits>;
   static constexpr float kStep = 1;
-  HWY_INLINE VF Look(VI index) const {
-    const DF d;
-    if constexpr (kLanes == 16) return hn::TableLookupLanes(hn::Load(d, list), hn::IndicesFromVec(d, index));
-    if constexpr (kLanes == 8)
-      return hn::TwoTablesLookupLanes(d, hn::Load(d, list), hn::Load(d, list + 8), hn::IndicesFromVec(d, index));
-    return hn::GatherIndex(d, list, index);
-  }
   HWY_INLINE void Load(const uint8_t* record, int64_t lane, VF* values) const {
     const DI di;
     hn::Vec<D8> codes[Bits::kGroups];
     Bits::Unpack(D8(), record, 4 * lane, codes);
     for (int g = 0; g < Bits::kGroups; ++g) {
       const VI four = hn::BitCast(di, codes[g]);
-      for (int r = 0; r < 4; ++r) values[4 * g + r] = Look(hn::And(hn::ShiftRightSame(four, 8 * r), hn::Set(di, 15)));
+      for (int r = 0; r < 4; ++r)
+        values[4 * g + r] = Look(list, hn::And(hn::ShiftRightSame(four, 8 * r), hn::Set(di, 15)));
     }
   }
 

@@ -54,6 +54,15 @@ HWY_INLINE void Map(size_t n, float* y, Of of, const X*... x) {
       n, [&](size_t i, size_t count) HWY_ATTR { hn::StoreN(of(hn::LoadN(D(), x + i, count)...), D(), y + i, count); });
 }
 
+// list[index] of each lane; list [16], aligned to 64 bytes, indices below 16.
+HWY_INLINE VF Look(const float* list, VI index) {
+  const DF d;
+  if constexpr (kLanes == 16) return hn::TableLookupLanes(hn::Load(d, list), hn::IndicesFromVec(d, index));
+  if constexpr (kLanes == 8)
+    return hn::TwoTablesLookupLanes(d, hn::Load(d, list), hn::Load(d, list + 8), hn::IndicesFromVec(d, index));
+  return hn::GatherIndex(d, list, index);
+}
+
 // Largest |x|, infinity for NaN and infinities (magnitudes compare as integers). Four accumulators: maxima take cycles.
 HWY_INLINE float AbsMaxRow(const float* x, size_t n) {
   const D d;

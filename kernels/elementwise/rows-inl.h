@@ -231,6 +231,22 @@ void ToBf16PairRows(const float* a, const float* b, size_t n, uint16_t* y) {
   });
 }
 
+void FromNibblesRow(const Nibbles& x, size_t n, float* y) {
+  const DF d;
+  const hn::Rebind<uint8_t, DF> d8;
+  const hn::Half<decltype(d8)> half;
+  alignas(64) float values[16];
+  std::copy_n(x.values, 16, values);
+  for (size_t g = 0, i = 0; i < n; ++g) {
+    const VF zero = hn::Set(d, x.zeros[g]), scale = hn::Set(d, x.scales[g]);
+    for (const size_t end = std::min(i + static_cast<size_t>(x.columns), n); i < end; i += kLanes) {
+      const auto two = hn::ZeroExtendVector(d8, hn::LoadU(half, reinterpret_cast<const uint8_t*>(x.codes) + i / 2));
+      const auto codes = hn::InterleaveLower(d8, hn::And(two, hn::Set(d8, 15)), hn::ShiftRight<4>(two));
+      hn::StoreU(hn::Mul(hn::Sub(Look(values, hn::PromoteTo(DI(), codes)), zero), scale), d, y + i);
+    }
+  }
+}
+
 void FromF16Row(const uint16_t* x, size_t n, float* y) {
   const hn::Rebind<uint16_t, D> du16;
   const hn::Rebind<hwy::float16_t, D> df16;
@@ -281,6 +297,7 @@ void ToBf16(const float* x, size_t n, uint16_t* y) { TARE_CHOSEN(rows::ToBf16Row
 void ToBf16Pairs(const float* a, const float* b, size_t n, uint16_t* y) {
   TARE_CHOSEN(rows::ToBf16PairRows)(a, b, n, y);
 }
+void FromNibbles(const Nibbles& x, size_t n, float* y) { TARE_CHOSEN(rows::FromNibblesRow)(x, n, y); }
 void FromF16(const uint16_t* x, size_t n, float* y) { TARE_CHOSEN(rows::FromF16Row)(x, n, y); }
 
 }  // namespace tare

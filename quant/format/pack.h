@@ -79,4 +79,14 @@ void Pack(const Format& format, std::span<const Code> codes, std::span<uint8_t> 
 template <typename Code>
 void Unpack(const Format& format, std::span<const uint8_t> packed, std::span<Code> codes);
 
+// A row of codes of four bits as others store them, two to a byte, the lower first: value i is (values[code] - zeros[g])
+// scales[g] with g = i / columns, each difference and product rounded to f32. The row's length and columns are multiples
+// of 16.
+struct Nibbles {
+  const std::byte* codes;
+  const float* values;  // [16]
+  const float *zeros, *scales;
+  int64_t columns;
+};
+
 }  // namespace tare

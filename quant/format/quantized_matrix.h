@@ -17,6 +17,7 @@
 
 #include "quant/base/aligned.h"
 #include "quant/format/format.h"
+#include "quant/format/pack.h"
 #include "quant/format/round.h"
 
 namespace tare {
@@ -148,6 +149,8 @@ class ForeignMatrix {
   virtual void Rows(int64_t first, int64_t count, float* y) const {
     for (int64_t r = 0; r < count; ++r) Row(first + r, y + r * in());
   }
+  // As Row, where codes lie so and all values are finite; on a thread until it asks for another row.
+  virtual std::optional<Nibbles> nibbles(int64_t /*row*/) const { return std::nullopt; }
   // The matrix's values where they are stored as they are, but by columns.
   struct Columns {
     enum class Type { kF32, kBf16, kF16 };

@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <set>
 
+#include "experiments/model/linear/weight_matrix.h"
 #include "experiments/model/plan_run.h"
+#include "quant/checkpoint/matrix_parts.h"
 #include "tests/support/call.h"
 #include "tests/support/compare.h"
 #include "tests/support/foreign_folder.h"
@@ -46,6 +50,31 @@ TEST(ForeignModels, LogitsAreThoseOfTheDequantizedWeights) {
     EXPECT_TRUE(AllNear(logits, expected, 2e-5)) << name;
     EXPECT_EQ(LogitsOf(made, BatchOf(file)), logits) << name;
   }
+}
+
+// Kernels decode rows of codes of four bits in a row's bytes: to the bit, as the matrix does it, several rows at once.
+TEST(ForeignModels, RowsThatKernelsDecodeAreTheMatrixs) {
+  std::set<std::string> decoded;
+  for (const char* name : {"llama-gptq", "llama-compressed-int4", "llama-compressed-nvfp4", "llama-modelopt-nvfp4",
+                           "llama-nf4", "llama-mlx", "compressed-packed-0.18", "compressed-bytes"}) {
+    const Checkpoint checkpoint(ForeignFolder(name));
+    for (const std::string& tensor : checkpoint.names()) {
+      const ForeignMatrix* const whole = checkpoint.FindForeign(tensor);
+      if (whole == nullptr || whole->out() < 3) continue;
+      const ForeignRows matrix(*whole, 1, whole->out() - 1);
+      if (matrix.nibbles(0)) decoded.insert(std::string(name) + ": " + matrix.scheme());
+      const std::vector<float> expected = RowsOf(matrix);
+      std::vector<float> rows(expected.size(), 99.0f);
+      RowsAsFloat(WeightMatrix(&matrix), 0, matrix.out(), rows.data(), tensor);
+      EXPECT_EQ(std::memcmp(rows.data(), expected.data(), rows.size() * sizeof(float)), 0) << name << " " << tensor;
+    }
+  }
+  EXPECT_EQ(decoded, (std::set<std::string>{"compressed-bytes: compressed-tensors mxfp4/group32",
+                                            "compressed-bytes: compressed-tensors nvfp4/group16",
+                                            "compressed-packed-0.18: compressed-tensors int4/group32",
+                                            "llama-compressed-int4: compressed-tensors int4/group32",
+                                            "llama-compressed-nvfp4: compressed-tensors nvfp4/group16",
+                                            "llama-modelopt-nvfp4: ModelOpt nvfp4/group16"}));
 }
 
 double Distance(const std::vector<float>& a, const std::vector<float>& b) {

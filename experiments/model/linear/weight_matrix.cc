@@ -59,7 +59,12 @@ void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y, const std::st
 void RowsAsFloat(const WeightMatrix& matrix, int64_t first, int64_t count, float* y, const std::string& where) {
   const auto n = static_cast<size_t>(count * matrix.in);
   if (matrix.values.data == nullptr) {
-    if (matrix.foreign != nullptr) return matrix.foreign->Rows(first, count, y);
+    if (const ForeignMatrix* const foreign = matrix.foreign; foreign != nullptr) {
+      if (!foreign->nibbles(first)) return foreign->Rows(first, count, y);
+      for (int64_t r = 0; r < count; ++r)
+        FromNibbles(*foreign->nibbles(first + r), static_cast<size_t>(matrix.in), y + r * matrix.in);
+      return;
+    }
     for (int64_t r = 0; r < count; ++r) DequantizeRow(*matrix.quantized, first + r, y + r * matrix.in, where);
     return;
   }

@@ -94,13 +94,7 @@ class GroupedMatrix : public ForeignMatrix {
 
   void Row(int64_t row, float* y) const override {
     const uint8_t* const codes = CodesOf(row);
-    thread_local std::vector<float> scale, zero;
-    scale.resize(static_cast<size_t>(parts_.groups));
-    zero.assign(scale.size(), 0.0f);
-    parts_.scales.Load(row, 0, scale);
-    if (parts_.zeros) {
-      for (int64_t g = 0; g < parts_.groups; ++g) zero[g] = parts_.zero_values[parts_.zeros->At(row, g)];
-    }
+    const auto [zero, scale] = GroupsOf(row);
     if (parts_.group_of.empty()) {
       for (int64_t g = 0, c = 0; g < parts_.groups; ++g, c += parts_.columns)
         Multiply(codes + c, std::min(in() - c, parts_.columns), zero[g], scale[g], y + c);
@@ -119,6 +113,14 @@ class GroupedMatrix : public ForeignMatrix {
         Fail("{}, row {}, column {}: code {} makes {}; expected finite weights; try the checkpoint's source",
              parts_.where, row, c, codes[c], y[c]);
     }
+  }
+  std::optional<Nibbles> nibbles(int64_t row) const override {
+    const std::byte* const codes = parts_.codes.Nibbles(row);
+    if (codes == nullptr || !always_finite_ || parts_.added || !parts_.group_of.empty() || in() % 16 != 0 ||
+        parts_.columns % 16 != 0)
+      return std::nullopt;
+    const auto [zeros, scales] = GroupsOf(row);
+    return Nibbles{codes, parts_.values.data(), zeros, scales, parts_.columns};
   }
   std::optional<IntegerForm> integers() const override {
     return integers_.transform([](const GroupedIntegers& integers) { return integers.form; });
@@ -143,6 +145,15 @@ class GroupedMatrix : public ForeignMatrix {
   }
 
  private:
+  // Zero points and scales of a row's groups, until the thread asks for another's.
+  std::pair<const float*, const float*> GroupsOf(int64_t row) const {
+    thread_local std::vector<float> scale, zero;
+    scale.resize(static_cast<size_t>(parts_.groups));
+    zero.assign(scale.size(), 0.0f);
+    parts_.scales.Load(row, 0, scale);
+    for (int64_t g = 0; g < parts_.groups && parts_.zeros; ++g) zero[g] = parts_.zero_values[parts_.zeros->At(row, g)];
+    return {zero.data(), scale.data()};
+  }
   // A row's codes [in], until the thread asks for another. Keeps rows that share its words, usually asked for next.
   const uint8_t* CodesOf(int64_t row) const {
     struct Kept {
@@ -167,16 +178,11 @@ class GroupedMatrix : public ForeignMatrix {
     }
     return kept.codes.data() + (row - first) * stride;
   }
-  // Decodes columns that share a scale. Differences of integers are exact, so consecutive values need no table. Of at
-  // most sixteen, each is scaled once.
+  // Decodes columns that share a scale. Differences of integers are exact, so consecutive values need no table.
   void Multiply(const uint8_t* codes, int64_t count, float zero, float scale, float* y) const {
     if (consecutive_) {
       const float first = parts_.values[0] - zero;
       for (int64_t i = 0; i < count; ++i) y[i] = (static_cast<float>(codes[i]) + first) * scale;
-    } else if (parts_.codes.bits <= 4) {
-      float scaled[16];  // no std::array, whose bounds are checked at each value
-      for (size_t code = 0; code < 16; ++code) scaled[code] = (parts_.values[code] - zero) * scale;
-      for (int64_t i = 0; i < count; ++i) y[i] = scaled[codes[i]];
     } else {
       for (int64_t i = 0; i < count; ++i) y[i] = (parts_.values[codes[i]] - zero) * scale;
     }
@@ -234,6 +240,11 @@ int64_t PackedCodes::PlainRow(int64_t row, int64_t count, uint8_t* codes) const 
     std::memcpy(codes + 8 * i, &eight, sizeof eight);
   }
   return count / 8 * 8;
+}
+
+const std::byte* PackedCodes::Nibbles(int64_t row) const {
+  const bool pairs = along_rows && bits == 4 && per_word == 0 && word_step == 1 && word_add == 0 && code_add == 0;
+  return pairs ? words + row * stream_step * word_bytes : nullptr;
 }
 
 void PackedCodes::Row(int64_t row, int64_t count, uint8_t* codes) const {

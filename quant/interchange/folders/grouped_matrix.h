@@ -43,6 +43,9 @@ struct PackedCodes {
   // The first `count` codes of a row.
   void Row(int64_t row, int64_t count, uint8_t* codes) const;
 
+  // A row's codes of four bits, two to a byte, the lower first; null where they do not lie so.
+  const std::byte* Nibbles(int64_t row) const;
+
   // Whether eight neighbouring rows lie in the same words: then Rows reads a word once, and a cache line once for
   // kRowsTogether rows, where Row comes by for each. (Lines of a column, often powers of two apart, are soon evicted.)
   bool SharesWords() const;

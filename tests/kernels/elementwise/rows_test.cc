@@ -6,8 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <numbers>
 #include <random>
@@ -351,6 +353,34 @@ TEST(RowsTest, FromF16IsTheScalarConversion) {
     for (size_t i = 0; i < x.size(); ++i)
       ASSERT_EQ(std::bit_cast<uint32_t>(y[i]), std::bit_cast<uint32_t>(FloatFromF16(x[i])));
     EXPECT_EQ(y.back(), 99);
+  });
+}
+
+// To the bit, with zero points, zeros of both signs, scales of both, and a last group that is short.
+TEST(RowsTest, NibblesAreTheirValuesByTheScalesOfTheirGroups) {
+  std::mt19937 random(9);
+  NormalFloats normal(0.0f, 3.0f);
+  std::array<float, 16> values{0.0f, -0.0f};
+  for (size_t code = 2; code < values.size(); ++code) values[code] = normal(random);
+  OnEachTarget(kAllTargets, [&] {
+    for (const size_t n : {16, 32, 48, 144, 2880}) {
+      for (const size_t columns : {16, 32, 80, 4096}) {
+        std::vector<std::byte> codes(n / 2 + 1);  // from the second on: they need no alignment
+        for (std::byte& two : codes) two = static_cast<std::byte>(random());
+        std::vector<float> zeros(n / 16), scales(n / 16), y(n + 2, kGuard);
+        for (size_t g = 0; g < zeros.size(); ++g)
+          zeros[g] = g % 2 == 0 ? 0.0f : normal(random), scales[g] = normal(random);
+        FromNibbles({codes.data() + 1, values.data(), zeros.data(), scales.data(), static_cast<int64_t>(columns)}, n,
+                    y.data() + 1);
+        for (size_t i = 0; i < n; ++i) {
+          const auto code = (std::to_integer<size_t>(codes[1 + i / 2]) >> (i % 2 * 4)) & 15;
+          const float less = values[code] - zeros[i / columns];
+          ASSERT_EQ(std::bit_cast<uint32_t>(y[1 + i]), std::bit_cast<uint32_t>(less * scales[i / columns]))
+              << n << " " << columns << " " << i;
+        }
+        ASSERT_TRUE(y.front() == kGuard && y.back() == kGuard);
+      }
+    }
   });
 }
 
