@@ -278,11 +278,15 @@ const void* Projector::Rows(const Projection& p, int64_t first, int64_t count) c
   }
   thread_local AlignedBuffer<float> made;
   thread_local AlignedBuffer<uint16_t> rounded;
-  made.Reserve(static_cast<size_t>(count * w.in));
-  p.make(first, count, made.data());
-  if (w.type == WeightType::kF32) return made.data();
-  rounded.Reserve(made.size());
-  ToBf16(made.data(), static_cast<size_t>(count * w.in), rounded.data());
+  const bool in_f32 = w.type == WeightType::kF32;
+  made.Reserve(static_cast<size_t>((in_f32 ? count : kMadeOut) * w.in));
+  if (in_f32) return p.make(first, count, made.data()), made.data();
+  rounded.Reserve(static_cast<size_t>(count * w.in));
+  for (int64_t row = 0; row < count; row += kMadeOut) {
+    const int64_t rows = std::min(kMadeOut, count - row);
+    p.make(first + row, rows, made.data());
+    ToBf16(made.data(), static_cast<size_t>(rows * w.in), rounded.data() + row * w.in);
+  }
   return rounded.data();
 }
 
