@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by sources that Highway compiles for each instruction set: a processor's function, full vectors and loops over
-// rows of f32, vectors of up to 16 lanes, four of them reduced or transposed together, and sums in one order.
+// rows of f32, vectors of up to 16 lanes, look-ups, four vectors reduced or transposed together, sums in one order.
 #include <cstddef>
 #include <cstdint>
 #include <limits>

@@ -231,7 +231,7 @@ void ToBf16PairRows(const float* a, const float* b, size_t n, uint16_t* y) {
   });
 }
 
-void FromNibblesRow(const Nibbles& x, size_t n, float* y) {
+void FromNibblesRow(const NibbleRow& x, size_t n, float* y) {
   const DF d;
   const hn::Rebind<uint8_t, DF> d8;
   const hn::Half<decltype(d8)> half;
@@ -297,7 +297,7 @@ void ToBf16(const float* x, size_t n, uint16_t* y) { TARE_CHOSEN(rows::ToBf16Row
 void ToBf16Pairs(const float* a, const float* b, size_t n, uint16_t* y) {
   TARE_CHOSEN(rows::ToBf16PairRows)(a, b, n, y);
 }
-void FromNibbles(const Nibbles& x, size_t n, float* y) { TARE_CHOSEN(rows::FromNibblesRow)(x, n, y); }
+void FromNibbles(const NibbleRow& x, size_t n, float* y) { TARE_CHOSEN(rows::FromNibblesRow)(x, n, y); }
 void FromF16(const uint16_t* x, size_t n, float* y) { TARE_CHOSEN(rows::FromF16Row)(x, n, y); }
 
 }  // namespace tare

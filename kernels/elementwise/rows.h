@@ -72,8 +72,8 @@ void FakeQuantize(float* row, size_t n, const ZeroPointScale& scale, Format form
 void ToBf16(const float* x, size_t n, uint16_t* y);
 // As ToBf16, for two rows, interleaved: y[2i] from a[i], y[2i+1] from b[i].
 void ToBf16Pairs(const float* a, const float* b, size_t n, uint16_t* y);
-// y = a row's n values, rounded as Nibbles says.
-void FromNibbles(const Nibbles& row, size_t n, float* y);
+// The n values of a row of codes, rounded as NibbleRow says.
+void FromNibbles(const NibbleRow& x, size_t n, float* y);
 // Finite f16 as f32, exactly.
 void FromF16(const uint16_t* x, size_t n, float* y);
 

@@ -25,7 +25,7 @@ constexpr int64_t kChunkOut = 512;
 // Chunks of outputs are whole panels of 64 shared out evenly. Never a column by itself: oneDNN 3.7.2 writes a product
 // with one column densely, whatever the stride of its destination.
 constexpr int64_t kPanelOut = 64;
-// Rows of W that are made at a time for one row, on a thread.
+// Rows of W that are made at a time on a thread, for one row or before they are rounded.
 constexpr int64_t kMadeOut = 32;
 // With AVX-512 so few rows of x are the second factor of f32 matrices, y^T = W x^T: oneDNN copies a second factor, and
 // with few rows a product is too short for a copy of W (2,880 x 5,760, one thread, Zen 4: GFLOP/s with x as the second

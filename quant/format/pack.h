@@ -79,10 +79,10 @@ void Pack(const Format& format, std::span<const Code> codes, std::span<uint8_t> 
 template <typename Code>
 void Unpack(const Format& format, std::span<const uint8_t> packed, std::span<Code> codes);
 
-// A row of codes of four bits as others store them, two to a byte, the lower first: value i is (values[code] - zeros[g])
-// scales[g] with g = i / columns, each difference and product rounded to f32. The row's length and columns are multiples
-// of 16.
-struct Nibbles {
+// A row of codes of four bits as others store them, two to a byte, the lower first. Value i, with g = i / columns, is
+// (values[code] - zeros[g]) times scales[g]; difference and product are rounded to f32. The row's length and columns
+// are multiples of 16.
+struct NibbleRow {
   const std::byte* codes;
   const float* values;  // [16]
   const float *zeros, *scales;

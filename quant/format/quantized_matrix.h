@@ -149,8 +149,9 @@ class ForeignMatrix {
   virtual void Rows(int64_t first, int64_t count, float* y) const {
     for (int64_t r = 0; r < count; ++r) Row(first + r, y + r * in());
   }
-  // As Row, where codes lie so and all values are finite; on a thread until it asks for another row.
-  virtual std::optional<Nibbles> nibbles(int64_t /*row*/) const { return std::nullopt; }
+  // Row's values as codes, if all rows lie as NibbleRow says and are finite; valid until the thread asks for a row of
+  // this or another matrix.
+  virtual std::optional<NibbleRow> nibbles(int64_t /*row*/) const { return std::nullopt; }
   // The matrix's values where they are stored as they are, but by columns.
   struct Columns {
     enum class Type { kF32, kBf16, kF16 };

@@ -56,7 +56,8 @@ TEST(ForeignModels, LogitsAreThoseOfTheDequantizedWeights) {
 TEST(ForeignModels, RowsThatKernelsDecodeAreTheMatrixs) {
   std::set<std::string> decoded;
   for (const char* name : {"llama-gptq", "llama-compressed-int4", "llama-compressed-nvfp4", "llama-modelopt-nvfp4",
-                           "llama-nf4", "llama-mlx", "compressed-packed-0.18", "compressed-bytes"}) {
+                           "llama-nf4", "llama-mlx", "compressed-packed-0.18", "compressed-bytes",
+                           "../golden/gpt-oss-mxfp4", "../golden/motif3-nvfp4"}) {
     const Checkpoint checkpoint(ForeignFolder(name));
     for (const std::string& tensor : checkpoint.names()) {
       const ForeignMatrix* const whole = checkpoint.FindForeign(tensor);
@@ -69,12 +70,14 @@ TEST(ForeignModels, RowsThatKernelsDecodeAreTheMatrixs) {
       EXPECT_EQ(std::memcmp(rows.data(), expected.data(), rows.size() * sizeof(float)), 0) << name << " " << tensor;
     }
   }
-  EXPECT_EQ(decoded, (std::set<std::string>{"compressed-bytes: compressed-tensors mxfp4/group32",
-                                            "compressed-bytes: compressed-tensors nvfp4/group16",
-                                            "compressed-packed-0.18: compressed-tensors int4/group32",
-                                            "llama-compressed-int4: compressed-tensors int4/group32",
-                                            "llama-compressed-nvfp4: compressed-tensors nvfp4/group16",
-                                            "llama-modelopt-nvfp4: ModelOpt nvfp4/group16"}));
+  EXPECT_EQ(
+      decoded,
+      (std::set<std::string>{
+          "../golden/gpt-oss-mxfp4: gpt-oss mxfp4", "../golden/motif3-nvfp4: ModelOpt nvfp4/group16",
+          "compressed-bytes: compressed-tensors mxfp4/group32", "compressed-bytes: compressed-tensors nvfp4/group16",
+          "compressed-packed-0.18: compressed-tensors int4/group32",
+          "llama-compressed-int4: compressed-tensors int4/group32",
+          "llama-compressed-nvfp4: compressed-tensors nvfp4/group16", "llama-modelopt-nvfp4: ModelOpt nvfp4/group16"}));
 }
 
 double Distance(const std::vector<float>& a, const std::vector<float>& b) {

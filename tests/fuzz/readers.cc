@@ -12,6 +12,7 @@
 #include "experiments/arrays/array_file.h"
 #include "experiments/arrays/image_folder.h"
 #include "experiments/model/config/config.h"
+#include "experiments/model/linear/weight_matrix.h"
 #include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/tasks/items/lines.h"
@@ -226,10 +227,12 @@ void TakeRows(const std::string& config, const CheckpointFiles& files) {
   const ForeignModel model = ReadForeignModel(config, "folder", tensors);
   for (const auto& [name, matrix] : model.matrices) {
     Require(matrix->in() <= int64_t{1} << 20, "a matrix wider than its file");
-    std::vector<float> row(static_cast<size_t>(matrix->in()));
+    std::vector<float> row(static_cast<size_t>(matrix->in())), decoded(row);
     for (int64_t r = 0; r < matrix->out(); ++r) {
       matrix->Row(r, row.data());
       Require(std::ranges::all_of(row, [](float x) { return std::isfinite(x); }), "a value that is not finite");
+      RowAsFloat(WeightMatrix(matrix.get()), r, decoded.data());
+      Require(std::memcmp(decoded.data(), row.data(), row.size() * sizeof(float)) == 0, "a row decoded otherwise");
     }
     CompareIntegers(*matrix);
   }

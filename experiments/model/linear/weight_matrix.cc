@@ -60,9 +60,11 @@ void RowsAsFloat(const WeightMatrix& matrix, int64_t first, int64_t count, float
   const auto n = static_cast<size_t>(count * matrix.in);
   if (matrix.values.data == nullptr) {
     if (const ForeignMatrix* const foreign = matrix.foreign; foreign != nullptr) {
-      if (!foreign->nibbles(first)) return foreign->Rows(first, count, y);
-      for (int64_t r = 0; r < count; ++r)
-        FromNibbles(*foreign->nibbles(first + r), static_cast<size_t>(matrix.in), y + r * matrix.in);
+      for (int64_t r = 0; r < count; ++r) {
+        const std::optional<NibbleRow> row = foreign->nibbles(first + r);
+        if (!row) return foreign->Rows(first, count, y);
+        FromNibbles(*row, static_cast<size_t>(matrix.in), y + r * matrix.in);
+      }
       return;
     }
     for (int64_t r = 0; r < count; ++r) DequantizeRow(*matrix.quantized, first + r, y + r * matrix.in, where);

@@ -114,13 +114,13 @@ class GroupedMatrix : public ForeignMatrix {
              parts_.where, row, c, codes[c], y[c]);
     }
   }
-  std::optional<Nibbles> nibbles(int64_t row) const override {
+  std::optional<NibbleRow> nibbles(int64_t row) const override {
     const std::byte* const codes = parts_.codes.Nibbles(row);
     if (codes == nullptr || !always_finite_ || parts_.added || !parts_.group_of.empty() || in() % 16 != 0 ||
         parts_.columns % 16 != 0)
       return std::nullopt;
     const auto [zeros, scales] = GroupsOf(row);
-    return Nibbles{codes, parts_.values.data(), zeros, scales, parts_.columns};
+    return NibbleRow{codes, parts_.values.data(), zeros, scales, parts_.columns};
   }
   std::optional<IntegerForm> integers() const override {
     return integers_.transform([](const GroupedIntegers& integers) { return integers.form; });

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -165,6 +166,44 @@ TEST(GroupedIntegers, FloatsAndWideCodesHaveNone) {
   p.parts.values = IntegerValues(8);
   p.parts.values[3] = 200.0f;
   EXPECT_EQ(p.Form(), std::nullopt);
+}
+
+// Kernels decode rows of codes whose bytes lie one after the other in whole groups of 16, and no others.
+TEST(GroupedMatrix, RowsOfNibbles) {
+  const CheckpointFiles files(ForeignFolder("compressed-bytes"));
+  const ModuleTensors tensors(files, "folder");
+  const auto in_nibbles = [&](auto change) {
+    Parts p;
+    p.SetZeros({0, 15, 8, 8});
+    change(p);
+    ForeignModel model;
+    AddMatrix(p.parts, tensors, model);
+    const ForeignMatrix& matrix = *model.matrices.at(p.parts.name);
+    const std::optional<NibbleRow> row = matrix.nibbles(1);
+    if (!row) return false;
+    std::vector<float> expected(static_cast<size_t>(matrix.in())), values(expected);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto code = (std::to_integer<size_t>(row->codes[i / 2]) >> (i % 2 * 4)) & 15;
+      const size_t g = i / static_cast<size_t>(row->columns);
+      values[i] = (row->values[code] - row->zeros[g]) * row->scales[g];
+    }
+    matrix.Row(1, expected.data());
+    EXPECT_EQ(values, expected);
+    return true;
+  };
+  EXPECT_TRUE(in_nibbles([](Parts&) {}));
+  EXPECT_TRUE(in_nibbles([](Parts& p) { p.parts.values = StoredValues(Format::kMxFp4); }));
+  EXPECT_TRUE(in_nibbles([](Parts& p) { p.parts.columns = 4096, p.parts.groups = 1; }));
+  EXPECT_FALSE(in_nibbles([](Parts& p) { p.parts.columns = 8, p.parts.groups = 4; }));
+  EXPECT_FALSE(in_nibbles([](Parts& p) { p.parts.in = 24; }));
+  EXPECT_FALSE(in_nibbles([](Parts& p) { p.parts.values[3] = std::numeric_limits<float>::quiet_NaN(); }));
+  EXPECT_FALSE(in_nibbles([](Parts& p) { p.SetScales({1, 1, 1, 1e38f}); }));  // a value beyond float32
+  EXPECT_FALSE(in_nibbles([](Parts& p) { p.parts.group_of.assign(32, 0); }));
+  EXPECT_FALSE(in_nibbles([](Parts& p) { p.parts.added = p.parts.scales; }));
+  EXPECT_FALSE(in_nibbles([](Parts& p) { p.parts.codes.bits = 2; }));
+  EXPECT_FALSE(in_nibbles([](Parts& p) { p.parts.codes.per_word = 2; }));
+  EXPECT_FALSE(in_nibbles([](Parts& p) { p.parts.codes.code_add = 1; }));
+  EXPECT_FALSE(in_nibbles([](Parts& p) { p.parts.codes.along_rows = false; }));
 }
 
 }  // namespace
