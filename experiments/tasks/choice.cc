@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <numeric>
+#include <ranges>
 #include <span>
 
 #include "experiments/passes/sequences.h"
@@ -43,8 +43,6 @@ class Batch {
   std::vector<Target> targets;
 
  private:
-  size_t BosLength() const { return bos_ ? 1 : 0; }
-
   std::vector<int32_t> Front(const EncodedChoice::Ending& ending, size_t count) const {
     std::vector<int32_t> front;
     if (bos_) front.push_back(*bos_);
@@ -72,7 +70,7 @@ class Batch {
   void AddWhole(size_t item, size_t e, const EncodedChoice::Ending& ending) {
     const std::vector<int32_t> whole = Front(ending, ending.tokens.size());
     const int64_t first = tokens.Add(static_cast<int64_t>(item), whole);
-    for (size_t i = BosLength() + ending.first_scored; i < whole.size(); ++i)
+    for (size_t i = (bos_ ? 1 : 0) + ending.first_scored; i < whole.size(); ++i)
       targets.push_back({first + static_cast<int64_t>(i) - 1, whole[i], item, e});
   }
 
@@ -80,15 +78,16 @@ class Batch {
   ContextSharing sharing_;
 };
 
-// Scores the targets whose rows the last pass computed: row_of gives a target's row in that pass, or none.
-void Score(Model& model, const std::vector<Target>& targets,
-           const std::function<std::optional<int64_t>(int64_t)>& row_of, EndingScores& scores) {
+// Scores the targets whose rows the last pass computed. passed: its rows, as the batch numbers them.
+void Score(Model& model, const std::vector<Target>& targets, const std::vector<int64_t>& passed, EndingScores& scores) {
+  std::map<int64_t, int64_t> row_of_pass;
+  for (size_t i = 0; i < passed.size(); ++i) row_of_pass[passed[i]] = static_cast<int64_t>(i);
   std::vector<int64_t> rows;
   std::vector<const Target*> here;
   for (const Target& t : targets) {
-    const std::optional<int64_t> row = row_of(t.row);
-    if (!row) continue;
-    rows.push_back(*row);
+    const auto row = row_of_pass.find(t.row);
+    if (row == row_of_pass.end()) continue;
+    rows.push_back(row->second);
     here.push_back(&t);
   }
   const int vocabulary = model.config().vocabulary;
@@ -108,21 +107,12 @@ void Score(Model& model, const std::vector<Target>& targets,
 
 void RunBatch(Model& model, SiteVisitors visitors, const Batch& batch, const std::optional<CachePlan>& cache,
               EndingScores& scores) {
-  if (!cache) {
-    model.Forward(batch.tokens, visitors);
-    return Score(model, batch.targets, [](int64_t row) { return std::optional(row); }, scores);
-  }
-  PassThroughCaches(model, visitors, batch.tokens, *cache, [&](const TokenBatch&, const std::vector<int64_t>& rows) {
-    std::map<int64_t, int64_t> row_of_pass;
-    for (size_t i = 0; i < rows.size(); ++i) row_of_pass[rows[i]] = static_cast<int64_t>(i);
-    Score(
-        model, batch.targets,
-        [&](int64_t row) {
-          const auto found = row_of_pass.find(row);
-          return found == row_of_pass.end() ? std::nullopt : std::optional(found->second);
-        },
-        scores);
-  });
+  const auto score = [&](const TokenBatch&, const std::vector<int64_t>& rows) {
+    Score(model, batch.targets, rows, scores);
+  };
+  if (cache) return PassThroughCaches(model, visitors, batch.tokens, *cache, score);
+  model.Forward(batch.tokens, visitors);
+  score(batch.tokens, std::views::iota(int64_t{0}, batch.tokens.Rows()) | std::ranges::to<std::vector>());
 }
 
 // Refused under every plan, even though endings that share their context would need one row less.
