@@ -77,7 +77,7 @@ Unigram::Unigram(const nlohmann::json& json, WordsOf words, const std::string& w
   for (const Json& entry : *vocabulary) {
     if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
       Fail("{}: vocab: {}: got {}, expected [piece, score]", where, scores_.size(), entry.dump());
-    pieces_.Add(entry[0].get<std::string>(), static_cast<int64_t>(scores_.size()), where + ": vocab");
+    names_.Add(entry[0].get<std::string>(), static_cast<int64_t>(scores_.size()), where + ": vocab");
     scores_.push_back(entry[1].get<double>());
     worst = std::min(worst, scores_.back());
   }
@@ -88,14 +88,14 @@ Unigram::Unigram(const nlohmann::json& json, WordsOf words, const std::string& w
     Fail("{}: unk_id: got {}, expected 0 to {}", where, unknown, scores_.size() - 1);
   unknown_ = static_cast<int32_t>(unknown);
   std::map<std::string_view, int32_t> pieces;
-  for (int32_t id = 0; id < pieces_.ids(); ++id) pieces.emplace(pieces_.Piece(id), id);
+  for (int32_t id = 0; id < names_.ids(); ++id) pieces.emplace(names_.Piece(id), id);
   index_ = PrefixIndex(pieces, where + ": vocab");
-  byte_ids_ = pieces_.Bytes();
+  byte_ids_ = names_.Bytes();
 }
 
 void Unigram::AddUnknown(std::string_view text, std::vector<int32_t>* ids) const {
   // Several unknown characters may together be the text of a piece, which then stands for them.
-  if (const std::optional<int32_t> piece = pieces_.Find(text)) return ids->push_back(*piece);
+  if (const std::optional<int32_t> piece = names_.Find(text)) return ids->push_back(*piece);
   const auto known = [&](char c) { return byte_ids_[static_cast<unsigned char>(c)] >= 0; };
   if (byte_fallback_ && std::ranges::all_of(text, known)) {
     for (const char c : text) ids->push_back(byte_ids_[static_cast<unsigned char>(c)]);

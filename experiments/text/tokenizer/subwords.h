@@ -79,8 +79,11 @@ class Subwords {
   // Appends the word's ids. One call at a time: earlier words are cached.
   virtual void Encode(std::string_view word, std::vector<int32_t>* ids) const = 0;
   // "" for an id that the model does not have.
-  virtual const std::string& Piece(int32_t id) const = 0;
-  virtual int32_t ids() const = 0;  // one more than the largest
+  const std::string& Piece(int32_t id) const { return names_.Piece(id); }
+  int32_t ids() const { return names_.ids(); }  // one more than the largest
+
+ protected:
+  PieceTable names_;  // as spelled in the file
 };
 
 // BPE or Unigram, by type, else by keys. Throws Error for other types, and for contents that do not fit together.
@@ -94,8 +97,6 @@ class Unigram : public Subwords {
   Unigram(const nlohmann::json& json, WordsOf words, const std::string& where);
 
   void Encode(std::string_view word, std::vector<int32_t>* ids) const override;
-  const std::string& Piece(int32_t id) const override { return pieces_.Piece(id); }
-  int32_t ids() const override { return pieces_.ids(); }
 
  private:
   // The best pieces up to a place in the word.
@@ -105,7 +106,6 @@ class Unigram : public Subwords {
   };
   void AddUnknown(std::string_view text, std::vector<int32_t>* ids) const;
 
-  PieceTable pieces_;
   std::vector<double> scores_;  // by id
   PrefixIndex index_;
   bool byte_fallback_;
@@ -123,8 +123,6 @@ class Bpe : public Subwords {
   Bpe(const nlohmann::json& json, WordsOf words, const std::string& where);
 
   void Encode(std::string_view word, std::vector<int32_t>* ids) const override;
-  const std::string& Piece(int32_t id) const override { return names_.Piece(id); }
-  int32_t ids() const override { return names_.ids(); }
 
  private:
   struct Merge {
@@ -146,7 +144,6 @@ class Bpe : public Subwords {
   void Begin(std::string_view word) const;  // sets symbols_ to the word's characters or bytes
   void MergeSymbols() const;
 
-  PieceTable names_;   // as spelled in the file
   PieceTable pieces_;  // as spelled in words, with bytes_
   bool bytes_;
   std::string prefix_, suffix_;  // of characters that do not start a word, and that end one
