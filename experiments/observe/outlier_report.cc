@@ -186,8 +186,7 @@ std::string OutlierTable(const std::vector<Json>& models) {
     }
   };
   for (const char* site : {"layer_out", "attn_logits"}) {
-    rows(site, false);
-    rows(site, true);
+    for (const bool rest : {false, true}) rows(site, rest);
   }
   return TableText(table);
 }

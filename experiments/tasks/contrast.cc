@@ -83,19 +83,16 @@ std::vector<int64_t> BestRanks(const Embeddings& a, const Embeddings& b, const s
 }
 
 // Prompts of an image are not independent: image_right, image_right5 (those that find it), image_prompts (all, if any).
-void AddByImage(const std::vector<int64_t>& ranks, const std::vector<int64_t>& labels,
-                const std::vector<std::vector<int64_t>>& of_image, Json& figures) {
-  std::vector<int64_t> first(of_image.size()), fifth(of_image.size()), prompts, right, right5;
-  for (size_t prompt = 0; prompt < labels.size(); ++prompt) {
-    const auto image = static_cast<size_t>(labels[prompt]);
-    first[image] += ranks[prompt] < 1 ? 1 : 0;
-    fifth[image] += ranks[prompt] < 5 ? 1 : 0;
-  }
-  for (size_t image = 0; image < of_image.size(); ++image) {
-    if (of_image[image].empty()) continue;
-    prompts.push_back(std::ssize(of_image[image]));
-    right.push_back(first[image]);
-    right5.push_back(fifth[image]);
+void AddByImage(const std::vector<int64_t>& ranks, const std::vector<std::vector<int64_t>>& of_image, Json& figures) {
+  std::vector<int64_t> prompts, right, right5;
+  for (const std::vector<int64_t>& own : of_image) {
+    if (own.empty()) continue;
+    const auto below = [&](int64_t k) {
+      return std::ranges::count_if(own, [&](int64_t prompt) { return ranks[static_cast<size_t>(prompt)] < k; });
+    };
+    prompts.push_back(std::ssize(own));
+    right.push_back(below(1));
+    right5.push_back(below(5));
   }
   figures.update({{"image_prompts", prompts}, {"image_right", right}, {"image_right5", right5}});
 }
@@ -158,7 +155,7 @@ Json Retrieve(const std::filesystem::path& file, const Embeddings& images, const
   AddShareBelow(images_found, 1, "image_r1", figures);
   AddShareBelow(images_found, 5, "image_r5", figures);
   if (std::ranges::any_of(of_image, [](const auto& prompts_of_one) { return prompts_of_one.size() > 1; }))
-    AddByImage(images_found, labels, of_image, figures);
+    AddByImage(images_found, of_image, figures);
   AddShareBelow(texts_found, 1, "text_r1", figures);
   AddShareBelow(texts_found, 5, "text_r5", figures);
   return figures;

@@ -202,9 +202,8 @@ TaskResult ScoreAnswers(const std::vector<PromptItem>& items, const std::vector<
   }
   result.figures["n"] = items.size();
   AddShareOf(result, "acc", "right", "outcomes");
-  AddShareOf(result, "exact", "exact", "outcomes_exact");
-  AddShareOf(result, "contains", "contains", "outcomes_contains");
-  AddShareOf(result, "number", "number", "outcomes_number");
+  for (const char* name : {"exact", "contains", "number"})
+    AddShareOf(result, name, name, Formatted("outcomes_{}", name));
   AddMean(result, "recall");
   AddMean(result, "f1");
   AddSamples(result, kGeneratedFigures);

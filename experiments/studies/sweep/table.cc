@@ -123,6 +123,7 @@ std::string ModelRows(const std::vector<SweepFigure>& rows, double margin) {
                                : PlanRows("version", first.figure->keys.name, "change");
   std::vector<const Comparison*> changes;
   bool quantized = false;
+  std::string note;
   for (const SweepFigure& row : rows) {
     quantized = quantized || !row.cell->row.exact;
     table.Add(
@@ -130,13 +131,10 @@ std::string ModelRows(const std::vector<SweepFigure>& rows, double margin) {
     changes.push_back(row.change);
     if (margin > 0 && row.change != nullptr && row.change->primary)
       table.rows.back()["equivalence"] = EquivalenceText(margin, *row.change, row.figure->keys);
-  }
-  const std::string title = source.empty() ? first.cell->model : "change: from " + source;
-  std::string note;
-  for (const SweepFigure& row : rows) {
     if (row.cell->SawInput())
       note += Formatted("  {} was calibrated on this text: other texts may lose more\n", row.cell->model);
   }
+  const std::string title = source.empty() ? first.cell->model : "change: from " + source;
   if (std::ranges::count(changes, nullptr) == std::ssize(changes)) {
     table.columns.pop_back();
     if (quantized) note = "  no changes: the unquantized model was not run; try 16 in --bits, or plan f32\n";
