@@ -85,11 +85,6 @@ double Divergence(std::span<const double> shares, int kept, int levels, double b
 // Counts from 1. Multiplies before dividing, so that 99.9 % of 1000 values is the 999th: 99.9 / 100 is above 0.999.
 double RankOf(double percentile, double count) { return std::max(1.0, std::ceil(percentile * count / 100.0)); }
 
-Calibration CalibrationOf(const RuleOptions& options) {
-  if (options.percentile) return {Calibrator::kPercentile, *options.percentile};
-  return {options.mse ? Calibrator::kLeastError : Calibrator::kMinMax};
-}
-
 [[noreturn]] void RefuseUnseen(const SiteKey& key) {
   Fail("static scales: the statistics hold nothing of {}; try tare stats --out with this site", TextOf(key));
 }
@@ -221,7 +216,8 @@ float ClipOf(const OutlierStatistics& outliers, const Format& format, const Cali
 }
 
 std::vector<float> StaticClips(const StatisticsSet& set, const Rule& rule, const SiteKey& key) {
-  const Calibration calibration = CalibrationOf(rule.options);
+  Calibration calibration{rule.options.mse ? Calibrator::kLeastError : Calibrator::kMinMax};
+  if (rule.options.percentile) calibration = {Calibrator::kPercentile, *rule.options.percentile};
   const auto seen = set.sites.find(key);
   switch (rule.granularity.kind) {
     case Granularity::Kind::kTensor:

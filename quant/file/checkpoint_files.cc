@@ -56,12 +56,6 @@ bool IsThere(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-bool HasPickle(const fs::path& folder) {
-  std::error_code error;
-  return std::ranges::any_of(fs::directory_iterator(folder, error),
-                             [](const fs::directory_entry& entry) { return HasPickleName(entry.path()); });
-}
-
 // tensor -> shard
 std::map<std::string, std::string> ReadIndex(const fs::path& path) {
   const nlohmann::json index = ReadJson(path);
@@ -123,9 +117,10 @@ std::vector<Safetensors> OpenFiles(const fs::path& folder, std::set<std::string>
   const bool single = IsThere(folder / kSingle), index = IsThere(folder / kIndex);
   if (!single && !index)
     Fail("{}: has neither {} nor {}; {}", folder.string(), kSingle, kIndex,
-         HasPickle(folder) ? "pickle checkpoints (*.bin, *.pt) are not supported; try converting it with "
-                             "save_pretrained(folder, safe_serialization=True)"
-                           : "try downloading the checkpoint again");
+         std::ranges::any_of(fs::directory_iterator(folder, error), HasPickleName)
+             ? "pickle checkpoints (*.bin, *.pt) are not supported; try converting it with "
+               "save_pretrained(folder, safe_serialization=True)"
+             : "try downloading the checkpoint again");
   if (single && index)
     Fail("{}: has both {} and {}; try removing the index and its shards, or the single file, whichever is older",
          folder.string(), kSingle, kIndex);

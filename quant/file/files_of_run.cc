@@ -66,13 +66,6 @@ int DescriptorIn(std::string_view path) {
   return -1;
 }
 
-int NewFile() {
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
-  const int fd = error ? -1 : open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  return fd >= 0 ? fd : memfd_create("pipe", MFD_CLOEXEC);
-}
-
 // Up to so many bytes; none at the end. Looks up now and then, for a signal may come just before the wait begins. A
 // named pipe that nobody has opened for writing yet reads as one at its end, but for poll.
 size_t Read(int fd, std::span<char> bytes, const std::string& path) {
@@ -102,7 +95,10 @@ void Write(int fd, std::string_view bytes, const std::string& path) {
 
 // A file with all that can be read from an open one.
 int NewCopy(int fd, const std::string& path) {
-  const int file = NewFile();
+  std::error_code error;
+  const fs::path folder = fs::temp_directory_path(error);
+  int file = error ? -1 : open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (file < 0) file = memfd_create("pipe", MFD_CLOEXEC);
   if (file < 0) Fail("{}: cannot make a temporary file: {}", path, std::strerror(errno));
   std::array<char, 1 << 16> bytes;
   while (const size_t got = Read(fd, bytes, path)) Write(file, {bytes.data(), got}, path);

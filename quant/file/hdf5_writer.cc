@@ -18,16 +18,6 @@ namespace {
 
 constexpr hsize_t kAlignment = 64;  // a cache line, and the widest vector
 
-// Format 1.10 and no newer, whatever the library, for checksummed metadata and equal bytes. No lock, because the
-// temporary belongs to this process and some network file systems refuse locks.
-Hdf5Handle WritingProperties(const std::string& where) {
-  Hdf5Handle access = CheckedHandle(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, where, "file access properties");
-  CheckHdf5(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), where, "format version");
-  CheckHdf5(H5Pset_alignment(access, 1, kAlignment), where, "alignment");
-  CheckHdf5(H5Pset_file_locking(access, false, true), where, "locking");
-  return access;
-}
-
 // Up to this many links and attributes stay in the object's own header, which a checksum guards. HDF5 1.14 crashes (in
 // H5G__link_release_table) on a damaged heap, which holds larger numbers.
 constexpr unsigned kMostCompact = 1000;
@@ -109,7 +99,12 @@ Hdf5Writer::Hdf5Writer(const std::filesystem::path& path) : file_(path) {
   const QuietHdf5 quiet;
   const std::string where = path.string();
   const Hdf5Handle create = GroupProperties(H5P_FILE_CREATE, where);
-  const Hdf5Handle access = WritingProperties(where);
+  // Format 1.10 and no newer, whatever the library, for checksummed metadata and equal bytes. No lock, because the
+  // temporary belongs to this process and some network file systems refuse locks.
+  const Hdf5Handle access = CheckedHandle(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, where, "file access properties");
+  CheckHdf5(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), where, "format version");
+  CheckHdf5(H5Pset_alignment(access, 1, kAlignment), where, "alignment");
+  CheckHdf5(H5Pset_file_locking(access, false, true), where, "locking");
   // On a disk that is full already the library would fail, and leak, while it creates; so this is tried first.
   file_.Write(std::string(4096, '\0'));
   id_ = H5Fcreate(file_.path().c_str(), H5F_ACC_TRUNC, create, access);

@@ -18,7 +18,6 @@ constexpr size_t kPageBins = MagnitudeHistogram::kPageBins;
 
 // Magnitudes compare as their bits do: infinity above all numbers, NaN above infinity.
 TARE_INTO_CALLER inline int32_t MagnitudeBits(float value) { return std::bit_cast<int32_t>(value) & 0x7fffffff; }
-float LargerMagnitude(float a, float b) { return std::bit_cast<float>(std::max(MagnitudeBits(a), MagnitudeBits(b))); }
 
 float LargestMagnitude(std::span<const float> run) {
   int32_t largest = 0;
@@ -121,7 +120,7 @@ float MagnitudeCounter::Count(std::span<const float> run) {
   for (; i < run.size(); ++i) ++lane_of(std::bit_cast<uint32_t>(run[i]) >> 16, 0);
   pending_ += run.size();
   const float largest = LargestMagnitude(run);
-  largest_ = LargerMagnitude(largest_, largest);
+  largest_ = std::bit_cast<float>(std::max(MagnitudeBits(largest_), MagnitudeBits(largest)));
   return largest;
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 
 namespace tare {
 namespace {
@@ -123,13 +124,9 @@ double TopChannelEnergy(const ExactSums& energy) {
   std::vector<long double> channels;
   for (size_t i = 0; i < energy.size(); ++i) channels.push_back(energy.Value(i));
   std::ranges::sort(channels, std::greater<>());
-  const size_t top = (channels.size() + 99) / 100;
-  long double all = 0, highest = 0;
-  for (size_t i = 0; i < channels.size(); ++i) {
-    all += channels[i];
-    if (i < top) highest += channels[i];
-  }
-  return Ratio(highest, all);
+  const auto rest = channels.begin() + (std::ssize(channels) + 99) / 100;
+  const long double highest = std::accumulate(channels.begin(), rest, 0.0L);
+  return Ratio(highest, std::accumulate(rest, channels.end(), highest));
 }
 
 uint64_t MassiveActivations(const OutlierStatistics& outliers) {
