@@ -10,14 +10,14 @@
 namespace tare {
 
 ThinFactors NearestOfRank(const float* w, int64_t out, int64_t in, int64_t rank, const std::string& where) {
-  using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  using Weights = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Doubles = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   CheckRange(where, "rank", rank, 1, std::min(out, in));
   if (const auto bad = FirstNotFinite({w, static_cast<size_t>(out * in)})) {
     const auto at = static_cast<int64_t>(*bad);
     Fail("{}, row {}: got {} at {}, expected finite values", where, at / in, w[at], at % in);
   }
-  const Eigen::MatrixXd values = Eigen::Map<const Floats>(w, out, in).cast<double>();
+  const Eigen::MatrixXd values = Eigen::Map<const Weights>(w, out, in).cast<double>();
   const Eigen::BDCSVD<Eigen::MatrixXd> svd(values, Eigen::ComputeThinU | Eigen::ComputeThinV);
   ThinFactors factors{std::vector<double>(static_cast<size_t>(out * rank)),
                       std::vector<double>(static_cast<size_t>(rank * in))};

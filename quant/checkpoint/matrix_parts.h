@@ -22,7 +22,7 @@ class ForeignRows : public ForeignMatrix {
   }
 
   void Row(int64_t row, float* y) const override { whole_.Row(first_ + row, y); }
-  std::optional<NibbleRow> nibbles(int64_t row) const override { return whole_.nibbles(first_ + row); }
+  std::optional<NibbleRow> Nibbles(int64_t row) const override { return whole_.Nibbles(first_ + row); }
   std::string scheme() const override { return whole_.scheme(); }
   bool HasCodes() const override { return whole_.HasCodes(); }
   std::optional<IntegerForm> integers() const override { return whole_.integers(); }

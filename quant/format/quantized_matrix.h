@@ -151,7 +151,7 @@ class ForeignMatrix {
   }
   // Row's values as codes, if all rows lie as NibbleRow says and are finite; valid until the thread asks for a row of
   // this or another matrix.
-  virtual std::optional<NibbleRow> nibbles(int64_t /*row*/) const { return std::nullopt; }
+  virtual std::optional<NibbleRow> Nibbles(int64_t /*row*/) const { return std::nullopt; }
   // The matrix's values where they are stored as they are, but by columns.
   struct Columns {
     enum class Type { kF32, kBf16, kF16 };

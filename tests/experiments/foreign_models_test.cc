@@ -63,7 +63,7 @@ TEST(ForeignModels, RowsThatKernelsDecodeAreTheMatrixs) {
       const ForeignMatrix* const whole = checkpoint.FindForeign(tensor);
       if (whole == nullptr || whole->out() < 3) continue;
       const ForeignRows matrix(*whole, 1, whole->out() - 1);
-      if (matrix.nibbles(0)) decoded.insert(std::string(name) + ": " + matrix.scheme());
+      if (matrix.Nibbles(0)) decoded.insert(std::string(name) + ": " + matrix.scheme());
       const std::vector<float> expected = RowsOf(matrix);
       std::vector<float> rows(expected.size(), 99.0f);
       RowsAsFloat(WeightMatrix(&matrix), 0, matrix.out(), rows.data(), tensor);

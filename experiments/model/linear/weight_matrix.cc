@@ -61,7 +61,7 @@ void RowsAsFloat(const WeightMatrix& matrix, int64_t first, int64_t count, float
   if (matrix.values.data == nullptr) {
     if (const ForeignMatrix* const foreign = matrix.foreign; foreign != nullptr) {
       for (int64_t r = 0; r < count; ++r) {
-        const std::optional<NibbleRow> row = foreign->nibbles(first + r);
+        const std::optional<NibbleRow> row = foreign->Nibbles(first + r);
         if (!row) return foreign->Rows(first, count, y);
         FromNibbles(*row, static_cast<size_t>(matrix.in), y + r * matrix.in);
       }

@@ -114,7 +114,7 @@ class GroupedMatrix : public ForeignMatrix {
              parts_.where, row, c, codes[c], y[c]);
     }
   }
-  std::optional<NibbleRow> nibbles(int64_t row) const override {
+  std::optional<NibbleRow> Nibbles(int64_t row) const override {
     const std::byte* const codes = parts_.codes.Nibbles(row);
     if (codes == nullptr || !always_finite_ || parts_.added || !parts_.group_of.empty() || in() % 16 != 0 ||
         parts_.columns % 16 != 0)

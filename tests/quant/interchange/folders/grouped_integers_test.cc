@@ -179,7 +179,7 @@ TEST(GroupedMatrix, RowsOfNibbles) {
     ForeignModel model;
     AddMatrix(p.parts, tensors, model);
     const ForeignMatrix& matrix = *model.matrices.at(p.parts.name);
-    const std::optional<NibbleRow> row = matrix.nibbles(1);
+    const std::optional<NibbleRow> row = matrix.Nibbles(1);
     if (!row) return false;
     std::vector<float> expected(static_cast<size_t>(matrix.in())), values(expected);
     for (size_t i = 0; i < values.size(); ++i) {
