@@ -35,7 +35,7 @@ std::vector<float> FolderLogits(const fs::path& folder, const TokenBatch& batch,
   return LogitsOf(model, batch);
 }
 
-void ExpectRefused(const EditedCheckpoint& checkpoint, const std::string& what, const std::string& why) {
+void ExpectModelRefused(const EditedCheckpoint& checkpoint, const std::string& what, const std::string& why) {
   const TemporaryFolder folder;
   checkpoint.Write(folder / "m");
   EXPECT_THAT(Call([&] { Model model(folder / "m"); }), ThrowsMessage<Error>(AllOf(HasSubstr(what), HasSubstr(why))));
@@ -47,7 +47,7 @@ TEST(ModelTest, EveryMissingTensorIsNamed) {
     for (const auto& [tensor, content] : whole.tensors) {
       EditedCheckpoint without = whole;
       without.tensors.erase(tensor);
-      ExpectRefused(without, "'" + tensor + "'", "missing");
+      ExpectModelRefused(without, "'" + tensor + "'", "missing");
     }
   }
 }
@@ -55,7 +55,7 @@ TEST(ModelTest, EveryMissingTensorIsNamed) {
 TEST(ModelTest, MisshapenTensorsAreNamed) {
   EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
   std::swap(checkpoint.tensors.at(kDown).shape[0], checkpoint.tensors.at(kDown).shape[1]);
-  ExpectRefused(checkpoint, kDown, "got shape [112, 64], expected [64, 112] from config.json");
+  ExpectModelRefused(checkpoint, kDown, "got shape [112, 64], expected [64, 112] from config.json");
 }
 
 TEST(ModelTest, ConfigAndWeightsMustAgree) {
@@ -66,13 +66,13 @@ TEST(ModelTest, ConfigAndWeightsMustAgree) {
   for (const auto& [key, value] : changes) {
     EditedCheckpoint other = whole;
     other.config[key] = value;
-    ExpectRefused(other, "tensor '", "expected");
+    ExpectModelRefused(other, "tensor '", "expected");
   }
   const std::pair<const char*, nlohmann::json> ignored[] = {{"attention_bias", false}, {"mlp_bias", false}};
   for (const auto& [key, value] : ignored) {
     EditedCheckpoint other = whole;
     other.config[key] = value;
-    ExpectRefused(other, "tensor '", "not part of the model");
+    ExpectModelRefused(other, "tensor '", "not part of the model");
   }
 }
 
@@ -82,7 +82,7 @@ TEST(ModelTest, OtherTypesAreNamed) {
     EditedCheckpoint::Tensor& tensor = checkpoint.tensors.at(kDown);
     tensor.dtype = dtype;
     tensor.bytes.resize(static_cast<size_t>(*ByteCount(dtype, tensor.shape)));
-    ExpectRefused(checkpoint, kDown, "got dtype " + std::string(Name(dtype)));
+    ExpectModelRefused(checkpoint, kDown, "got dtype " + std::string(Name(dtype)));
   }
 }
 
@@ -92,14 +92,14 @@ TEST(ModelTest, NanInAnyTensorIsNamedWithItsIndex) {
     const auto last = static_cast<size_t>(*ElementCount(tensor.shape)) - 1;
     EditedCheckpoint bad = whole;
     bad.tensors.at(name).SetBits(last, 0x7fc00000);
-    ExpectRefused(bad, "'" + name + "'", Formatted("index {}:", last));
+    ExpectModelRefused(bad, "'" + name + "'", Formatted("index {}:", last));
   }
 }
 
 TEST(ModelTest, UnknownTensorsAreRefused) {
   EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
   checkpoint.tensors["model.layers.0.self_attn.q_norm.weight"] = checkpoint.tensors.at("model.norm.weight");
-  ExpectRefused(checkpoint, "model.layers.0.self_attn.q_norm.weight", "not part of the model");
+  ExpectModelRefused(checkpoint, "model.layers.0.self_attn.q_norm.weight", "not part of the model");
 }
 
 // Each of which transformers leaves out, too: the logits stay.
@@ -125,7 +125,7 @@ TEST(ModelTest, TensorsBesideTheModelAreLeftOut) {
                              "blocks.0.attn.freqs"}) {
     EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
     checkpoint.tensors[within] = checkpoint.tensors.at("model.norm.weight");
-    ExpectRefused(checkpoint, within, "not part of the model");
+    ExpectModelRefused(checkpoint, within, "not part of the model");
   }
 }
 
@@ -151,7 +151,7 @@ TEST(ModelTest, HeadBesideTiedEmbeddingsMustBeTheSame) {
   const TokenBatch batch = GoldenBatch("llama-gqa");
   EXPECT_EQ(FolderLogits(folder / "m", batch), FolderLogits(GoldenFolder("llama-gqa"), batch));
   checkpoint.tensors["lm_head.weight"].SetBits(77, 0x3f80);
-  ExpectRefused(checkpoint, "lm_head.weight", "tie_word_embeddings");
+  ExpectModelRefused(checkpoint, "lm_head.weight", "tie_word_embeddings");
 }
 
 // Another tool's codes of both, as llm-compressor writes them; other codes for the head are no tied head.
@@ -168,10 +168,10 @@ TEST(ModelTest, CodesOfTheHeadBesideTiedEmbeddingsMustBeTheSame) {
   batch.Add(0, std::array{1, 17, 95, 4, 60});
   EXPECT_EQ(FolderLogits(folder / "twice", batch), FolderLogits(folder / "tied", batch));
   checkpoint.tensors.at("lm_head.weight").SetBits(7, 0x12345678);
-  ExpectRefused(checkpoint, "lm_head.weight", "which config.json ties to it");
+  ExpectModelRefused(checkpoint, "lm_head.weight", "which config.json ties to it");
   checkpoint.tensors["lm_head.weight"] = {DType::kBF16, {96, 64}, std::vector<std::byte>(size_t{2} * 96 * 64)};
   checkpoint.tensors.erase("lm_head.scales"), checkpoint.tensors.erase("lm_head.biases");
-  ExpectRefused(checkpoint, "lm_head.weight", "which config.json ties to it");
+  ExpectModelRefused(checkpoint, "lm_head.weight", "which config.json ties to it");
 }
 
 TEST(ModelTest, MisalignedTensorsGiveTheSameLogits) {
