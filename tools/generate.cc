@@ -55,9 +55,9 @@ Prompt PromptOf(const GenerateArguments& options, const Model& model) {
 }
 
 // Writes text, or ids separated by spaces, to standard output as they come.
-class Output {
+class StreamedText {
  public:
-  Output(const Prompt& prompt, bool shown) : shown_(shown) {
+  StreamedText(const Prompt& prompt, bool shown) : shown_(shown) {
     if (prompt.tokenizer) stream_.emplace(*prompt.tokenizer, prompt.tokens);
   }
 
@@ -94,7 +94,7 @@ Stop StopOf(const GenerateOptions& options, const Generation& done) {
 }
 
 Json JsonOf(const GenerateArguments& options, const Model& model, const Prompt& prompt, const Generation& done,
-            const Output& output, double read_gbps) {
+            const StreamedText& output, double read_gbps) {
   const Sampling& sampling = options.generate.sampling;
   return {{"schema", "tare.generate/1"},
           {"model", model.Name()},
@@ -121,7 +121,7 @@ Json JsonOf(const GenerateArguments& options, const Model& model, const Prompt& 
 }
 
 void Report(const GenerateArguments& options, const Model& model, const Prompt& prompt, const Generation& done,
-            const Output& output) {
+            const StreamedText& output) {
   constexpr size_t kRead = size_t{256} << 20;
   const double read_gbps = ReadRate(Threads(), kRead);
   const std::string line = Formatted(
@@ -160,7 +160,7 @@ void Run(const CLI::App& command, GenerateArguments& options) {
   const Prompt prompt = PromptOf(options, model);
   options.generate.ends = EndTokens(options.model);
   const SiteVisitors visitors = run.Begin(model, ProgressLine("plan").Callback());
-  Output output(prompt, PrintsTables(options.json));
+  StreamedText output(prompt, PrintsTables(options.json));
   Generation done;
   std::exception_ptr failed;
   try {

@@ -314,15 +314,14 @@ void ReadLatents(const ConfigKeys& keys, ModelConfig& c) {
 
 // Layers that see all keys have YaRN, as two places say it; the others' positions are plain.
 void ReadBothPositions(const ConfigKeys& keys, ModelConfig& c) {
-  using Type = RotaryConfig::Type;
   c.window_rotary = c.rotary;
   c.window_rotary->theta = keys.Positive("swa_rope_theta", keys.Positive("rope_theta", c.rotary.theta));
   const double factor = keys.Positive("rope_factor", 1);
   const int original = keys.Integer("original_seq_len", 1, c.max_positions);
   c.rotary = ReadRotary(keys, c.max_positions, c.rotary);
-  const bool agrees = c.rotary.type == Type::kYarn
+  const bool agrees = c.rotary.type == RotaryConfig::Type::kYarn
                           ? c.rotary.factor == factor && c.rotary.original_positions == original
-                          : c.rotary.type == Type::kDefault && factor == 1;
+                          : c.rotary.type == RotaryConfig::Type::kDefault && factor == 1;
   if (!agrees)
     Fail("{}: rope_scaling: got {} with factor {}, expected yarn with rope_factor {} and original_seq_len {}",
          keys.where(), Name(c.rotary.type), c.rotary.factor, factor, original);

@@ -114,11 +114,11 @@ std::optional<DenseMatrix> StoredColumns(const WeightMatrix& matrix, const Proje
   if (matrix.values.data != nullptr || matrix.foreign == nullptr) return std::nullopt;
   const std::optional<ForeignMatrix::Columns> columns = matrix.foreign->columns();
   if (!columns) return std::nullopt;
-  using Type = ForeignMatrix::Columns::Type;
+  using Stored = ForeignMatrix::Columns::Type;
   const DenseMatrix stored{.data = columns->values,
-                           .type = columns->type == Type::kF32    ? WeightType::kF32
-                                   : columns->type == Type::kBf16 ? WeightType::kBf16
-                                                                  : WeightType::kF16,
+                           .type = columns->type == Stored::kF32    ? WeightType::kF32
+                                   : columns->type == Stored::kBf16 ? WeightType::kBf16
+                                                                    : WeightType::kF16,
                            .out = matrix.out,
                            .in = matrix.in,
                            .order = WeightOrder::kColumns};

@@ -137,7 +137,7 @@ std::vector<MapErrors> LayerErrors(const KeptMaps& exact, const KeptMaps& noisy,
 
 constexpr size_t kMostCells = 128;  // a side of a picture
 
-Json CellsOf(const Rows& rows) {
+Json NumbersOf(const Rows& rows) {
   const size_t side = CeilDiv(rows.size(), kMostCells);
   std::vector<std::vector<Json>> cells(CeilDiv(rows.size(), side));  // null: no entry
   for (size_t query = 0; query < rows.size(); ++query) {
@@ -173,12 +173,12 @@ Json PictureOf(const KeptMaps& exact, const KeptMaps& noisy, const OutputHead& h
   }
   Json json{{"layer", layer},         {"head", head},
             {"tokens", error.size()}, {"cell", CeilDiv(error.size(), kMostCells)},
-            {"lambda", nullptr},      {"maps", Json::array({CellsOf(map(exact, 0))})},
-            {"difference", nullptr},  {"error", CellsOf(error)}};
+            {"lambda", nullptr},      {"maps", Json::array({NumbersOf(map(exact, 0))})},
+            {"difference", nullptr},  {"error", NumbersOf(error)}};
   if (heads.Differential()) {
     json["lambda"] = lambdas / static_cast<double>(error.size());
-    json["maps"].push_back(CellsOf(map(exact, 1)));
-    json["difference"] = CellsOf(result(exact));
+    json["maps"].push_back(NumbersOf(map(exact, 1)));
+    json["difference"] = NumbersOf(result(exact));
   }
   return json;
 }
