@@ -9,7 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -50,8 +50,9 @@ inline void PutFile(const std::filesystem::path& path, std::string_view text) {
 }
 
 inline std::string GetFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream bytes;  // not by iterators, 50 ns a byte where nothing is optimised
+  bytes << std::ifstream(path, std::ios::binary).rdbuf();
+  return bytes.str();
 }
 
 // While one lives, no file of this process grows beyond `bytes`: EFBIG, in the place of a full disk's ENOSPC.
