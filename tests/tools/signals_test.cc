@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 class SignalsTest : public testing::Test {
  protected:
   SignalsTest() {
-    PutManyIds(ids_, 24, 256);
+    PutManyIds(ids_, 8, 256);
     PutFile(In("o.json"), OutliersOf("m", 20, 60).dump());
     std::string text;
     for (int i = 0; i < 3000; ++i) text += "It was a dark and stormy night; the rain fell in torrents.\n";
@@ -37,7 +37,7 @@ class SignalsTest : public testing::Test {
             {"dump", model, "--input", ids_, "--out", out},
             {"stats", model, "--input", ids_, "--out", out},
             {"eval", model, "--tasks", tasks, "--plan", q, "--json", out},
-            {"generate", pair, "--prompt", "It was", "--tokens", "60", "--json", out},
+            {"generate", pair, "--prompt", "It was", "--tokens", "30", "--json", out},
             {"quantize", pair, "--plan", "weights=int4/group16", "--out", out},
             {"convert", model, "--to", "diff_v1", "--out", out},
             {"sweep", model, "--tasks", tasks, "--bits", "16,4", "--limit", "4", "--out", out},
@@ -47,7 +47,8 @@ class SignalsTest : public testing::Test {
             {"levels", model, "--plan", "k=normal3/channel+mean", "--calibrate", ids_, "--out", out},
             {"search", model, "--input", ids_, "--within", "0.1", "--limit", "1", "--out", out},
             {"tokenize", pair, "--input", In("text"), "--out", out},
-            {"make", "copies", pair, "--text", PairFolder("heldout.txt"), "--lengths", "128", "--out", out},
+            {"make", "copies", pair, "--text", PairFolder("heldout.txt"), "--lengths", "128", "--samples", "2", "--out",
+             out},
             {"report", In("o.json"), "--out", out},
             {"plot", In("o.json"), "--figure", "largest", "--out", out + ".svg"},
             {"bench", "linear", "--json", out}};
@@ -75,7 +76,7 @@ TEST_F(SignalsTest, AtRandomMoments) {
   std::mt19937 random(76);
   int ended = 0, sent = 0;
   for (const Words& words : Commands()) {
-    double whole = 2;  // seconds at most
+    double whole = 1;  // seconds at most
     for (const int signal : {0, SIGINT, SIGTERM}) {
       SCOPED_TRACE(testing::PrintToString(words) + ", signal " + std::to_string(signal));
       Empty();
@@ -120,8 +121,8 @@ TEST_F(SignalsTest, AReaderThatEndsIsNoFaultAndLeavesNothing) {
   Empty();
   const auto run = [&](const std::string& env) {
     Words words{"/bin/bash", "-c", "env " + env + " \"$@\" | true; exit ${PIPESTATUS[0]}", "bash"};
-    for (const std::string& word : TareCommand({"stats", PairFolder("novels-standard"), "--input",
-                                                PairFolder("heldout.txt"), "--tokens", "508", "--out", In("out/x")}))
+    for (const std::string& word : TareCommand(
+             {"stats", PairFolder("novels-standard"), "--input", In("text"), "--tokens", "508", "--out", In("out/x")}))
       words.push_back(word);
     return RunningCommand(words).Wait();
   };

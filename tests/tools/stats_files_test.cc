@@ -81,8 +81,8 @@ TEST_F(StatsFilesTest, ShardsMergeToTheBytesOfTheWhole) {
 }
 
 TEST_F(StatsFilesTest, KilledAndResumedItEndsInTheSameBytes) {
-  PutManyIds(ids_, 12, 512);
-  const Words more = {"--checkpoint", "1",          "--window", "512", "--sites", "attn_logits,probs,layer_out,weights",
+  PutManyIds(ids_, 12, 256);
+  const Words more = {"--checkpoint", "1",          "--window", "256", "--sites", "attn_logits,probs,layer_out,weights",
                       "--formats",    "int6/tensor"};
   Done(Collect("whole.h5", more, "llama-gqa"));
   int killed = 0;
@@ -99,7 +99,7 @@ TEST_F(StatsFilesTest, KilledAndResumedItEndsInTheSameBytes) {
   EXPECT_EQ(Hash("r.h5"), Hash("whole.h5"));
   EXPECT_FALSE(fs::exists(folder_ / "r.h5.part"));
   const Outcome again = CallTare(Collect("r.h5", more, "llama-gqa"));  // nothing is left to do
-  EXPECT_THAT(again.err, HasSubstr("r.h5: continues from 6144 of 6144 tokens\n"));
+  EXPECT_THAT(again.err, HasSubstr("r.h5: continues from 3072 of 3072 tokens\n"));
   EXPECT_THAT(again.out, HasSubstr("r.h5 (replaced): every site"));
   EXPECT_EQ(Hash("r.h5"), Hash("whole.h5"));
   Words fresh = more;

@@ -27,7 +27,7 @@ std::map<std::string, std::string> FilesOn(const std::string& threads, const std
   const std::string model = PairFolder("novels-differential"), out = folder / "";
   const std::string needles = PairFolder("needles-4.jsonl"), tasks = "perplexity=" + text + ",choice=" + needles;
   const std::vector<std::vector<std::string>> commands = {
-      {"stats", model, "--input", text, "--tokens", "128", "--formats", "int8/row,int4/head", "--calibrate", "int8",
+      {"stats", model, "--input", text, "--tokens", "64", "--formats", "int8/row,int4/head", "--calibrate", "int8",
        "--out", out + "s.h5"},
       {"eval", model, "--tasks", tasks, "--tokens", "128", "--limit", "1", "--json", out + "f32.json"},
       {"eval", model, "--tasks", tasks, "--tokens", "128", "--limit", "1", "--plan",
