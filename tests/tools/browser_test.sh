@@ -14,16 +14,17 @@ die() { echo "browser_test: $*" >&2; exit 1; }
 
 # Two models, the second of a name that a page must not run.
 standard=$pair/novels-standard
+head -c 20000 "$pair/heldout.txt" >"$work/heldout.txt" # all of it takes a tokenizer most of a second, each time
 hostile="$work/<img src=x onerror=console.log(1)>"
 cp -r "$pair/novels-differential" "$hostile"
-"$tare" stats "$standard" "$hostile" --input "$pair/heldout.txt" --tokens 64 --window 32 --json "$work/outliers.json" \
+"$tare" stats "$standard" "$hostile" --input "$work/heldout.txt" --tokens 64 --window 32 --json "$work/outliers.json" \
   >/dev/null
-"$tare" sweep "$standard" "$hostile" --bits 16,4 --tasks "perplexity=$pair/heldout.txt" --tokens 64 --window 32 \
+"$tare" sweep "$standard" "$hostile" --bits 16,4 --tasks "perplexity=$work/heldout.txt" --tokens 64 --window 32 \
   --out "$work/sweep" >/dev/null
 for bits in 4 3; do
   "$tare" quantize "$standard" --plan "weights=int$bits/group16" --out "$work/rtn-$bits.h5" >/dev/null
 done
-"$tare" sweep "$work/rtn-4.h5" "$work/rtn-3.h5" --source "$standard" --tasks "perplexity=$pair/heldout.txt" \
+"$tare" sweep "$work/rtn-4.h5" "$work/rtn-3.h5" --source "$standard" --tasks "perplexity=$work/heldout.txt" \
   --tokens 640 --window 32 --out "$work/methods" >/dev/null
 "$tare" report "$work/outliers.json" "$work/sweep" "$work/methods" --out "$work/report.html" >/dev/null
 

@@ -22,6 +22,7 @@ class FilesTest : public testing::Test {
     fs::copy(PairFolder("novels-standard"), folder_ / "m");
     fs::create_directory_symlink(PairFolder("novels-differential"), folder_ / "m2");
     PutFile(folder_ / "text", "one two three four five six seven eight");
+    PutFile(folder_ / "novel", GetFile(PairFolder("heldout.txt")).substr(0, 20000));
     fs::create_symlink(folder_ / "text", folder_ / "link");
     fs::create_hard_link(folder_ / "m/model.safetensors", folder_ / "weights");
   }
@@ -80,13 +81,13 @@ TEST_F(FilesTest, WhatACommandKeepsForItselfIsNoInput) {
   for (const std::string name : {"x.h5.parts/prepared.h5", "x.h5.parts/layer-0.h5"}) {
     ASSERT_EQ(CallTare({"quantize", In("m"), "--method", "hadamard", "--out", In(name)}).exit_code, 0);
     Keeps(name,
-          {"quantize", In(name), "--plan", "weights=int4/channel", "--method", "gptq", "--calibrate",
-           PairFolder("heldout.txt"), "--tokens", "64", "--out", In("x.h5")},
+          {"quantize", In(name), "--plan", "weights=int4/channel", "--method", "gptq", "--calibrate", In("novel"),
+           "--tokens", "64", "--out", In("x.h5")},
           both);
   }
   const std::vector<std::string> search{
-      "search", In("m"), "--input",  PairFolder("heldout.txt"), "--tokens", "64", "--bits-per-weight", "6", "--bits",
-      "8,4",    "--out", In("found")};
+      "search", In("m"),  "--input", In("novel"), "--tokens", "64", "--bits-per-weight",
+      "6",      "--bits", "8,4",     "--out",     In("found")};
   const auto with = [](std::vector<std::string> command, std::vector<std::string> more) {
     command.insert(command.end(), more.begin(), more.end());
     return command;
@@ -99,7 +100,7 @@ TEST_F(FilesTest, WhatACommandKeepsForItselfIsNoInput) {
   Keeps("found/cells.jsonl", with(merging, {"--merge", In("found"), "--out-model", In("found/cells.jsonl")}),
         "is a file of the input");
   const std::vector<std::string> compare{
-      "compare",  In("m"), In("m2"), "--bits", "4", "--tasks", "perplexity=" + PairFolder("heldout.txt").string(),
+      "compare",  In("m"), In("m2"), "--bits", "4", "--tasks", "perplexity=" + In("novel"),
       "--tokens", "64",    "--out",  In("cmp")};
   ASSERT_EQ(CallTare(compare).exit_code, 0);
   for (const std::string name :
@@ -130,8 +131,8 @@ TEST_F(FilesTest, NothingIsRemovedThatThisProgramDidNotMake) {
   fs::create_directory(folder_ / "q.h5.parts");
   PutFile(folder_ / "q.h5.parts/layer-0.h5", "kept");
   Keeps("q.h5.parts/layer-0.h5",
-        {"quantize", In("m"), "--plan", "weights=int4/channel", "--method", "gptq", "--calibrate",
-         PairFolder("heldout.txt"), "--tokens", "100", "--out", In("q.h5")},
+        {"quantize", In("m"), "--plan", "weights=int4/channel", "--method", "gptq", "--calibrate", In("novel"),
+         "--tokens", "100", "--out", In("q.h5")},
         "layer-0.h5: got a file that is no part of a job");
 }
 
@@ -140,9 +141,8 @@ TEST_F(FilesTest, AFolderThatIsSwappedForALinkWhileRunning) {
   fs::create_directory(folder_ / "mine");
   const std::vector<std::string> names{"cells.jsonl", "outliers.jsonl", "table.csv", "table.json", "compare.json"};
   for (const std::string& name : names) PutFile(folder_ / "mine" / name, "kept");
-  RunningCommand command(
-      TareCommand({"compare", In("m"), In("m2"), "--bits", "4", "--tasks",
-                   "perplexity=" + PairFolder("heldout.txt").string(), "--tokens", "128", "--out", In("out")}));
+  RunningCommand command(TareCommand({"compare", In("m"), In("m2"), "--bits", "4", "--tasks",
+                                      "perplexity=" + In("novel"), "--tokens", "128", "--out", In("out")}));
   command.SignalOnce(
       [&] {
         if (!fs::exists(folder_ / "out/cells.jsonl")) return false;

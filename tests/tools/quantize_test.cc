@@ -21,9 +21,18 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-const std::string kText = TARE_SOURCE_DIR "/experiments/pair/heldout.txt";
+class QuantizeCommand : public testing::Test {
+ protected:
+  // The beginning of a text of the embedded pair, all of which takes a tokenizer most of a second.
+  std::string Text(const std::string& name) const {
+    PutFile(texts_ / name, GetFile(PairFolder(name)).substr(0, 20000));
+    return texts_ / name;
+  }
+  const TemporaryFolder texts_;
+  const std::string text_ = Text("heldout.txt");
+};
 
-TEST(QuantizeCommand, TheFileIsAModelForEveryCommand) {
+TEST_F(QuantizeCommand, TheFileIsAModelForEveryCommand) {
   const TemporaryFolder folder;
   const std::string model = PairFolder("novels-differential"), file = folder / "q.h5";
   const Outcome made = CallTare({"quantize", model, "--plan", "weights=int8/channel", "--out", file, "--json", "-"});
@@ -39,28 +48,28 @@ TEST(QuantizeCommand, TheFileIsAModelForEveryCommand) {
   EXPECT_THAT(inspected.out, HasSubstr(", method rtn\n  plan weights=int8/channel\n"));
   EXPECT_THAT(inspected.out, HasSubstr(" n format     group      bytes  bits\n"));
   const auto perplexity = [&](const std::string& path) {
-    const Outcome outcome = CallTare({"eval", path, "--tasks", "perplexity=" + kText, "--limit", "4", "--json", "-"});
+    const Outcome outcome = CallTare({"eval", path, "--tasks", "perplexity=" + text_, "--limit", "4", "--json", "-"});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return nlohmann::json::parse(outcome.out)["tasks"]["perplexity:heldout"]["perplexity"].get<double>();
   };
   EXPECT_NEAR(perplexity(file) / perplexity(model), 1.0, 0.005);  // INT8 weights within half a percent
 }
 
-TEST(QuantizeCommand, RotationsAreLearnedOnACalibrationText) {
+TEST_F(QuantizeCommand, RotationsAreLearnedOnACalibrationText) {
   const TemporaryFolder folder;
   const std::string model = PairFolder("novels-standard");
   for (const std::string method : {"cayley:1", "cayley:1:3+rtn"}) {
     const Outcome made = CallTare({"quantize", model, "--plan", "weights=int4/group16", "--method", method,
-                                   "--calibrate", kText, "--tokens", "512", "--out", folder / method});
+                                   "--calibrate", text_, "--tokens", "128", "--out", folder / method});
     EXPECT_EQ(made.exit_code, 0) << made.err;
-    EXPECT_THAT(made.out, HasSubstr("calibrated on heldout.txt, 512 tokens"));
+    EXPECT_THAT(made.out, HasSubstr("calibrated on heldout.txt, 129 tokens in 1 window"));
   }
   EXPECT_THAT(CallTare({"inspect", folder / "cayley:1:3+rtn"}).out, HasSubstr(", method cayley:1:3+rtn\n"));
 }
 
-TEST(QuantizeCommand, SharesOfTextsThatWindowsMissAreSaid) {
+TEST_F(QuantizeCommand, SharesOfTextsThatWindowsMissAreSaid) {
   const TemporaryFolder folder;
-  const std::string other = TARE_SOURCE_DIR "/experiments/pair/nowhere.txt";
+  const std::string other = Text("nowhere.txt");
   const auto made = [&](const std::string& texts) {
     const Outcome outcome =
         CallTare({"quantize", PairFolder("novels-standard"), "--plan", "q_proj.w[l0]=int4/group16", "--method", "gptq",
@@ -68,14 +77,14 @@ TEST(QuantizeCommand, SharesOfTextsThatWindowsMissAreSaid) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return outcome.out;
   };
-  EXPECT_THAT(made(kText + ":3," + other),
+  EXPECT_THAT(made(text_ + ":3," + other),
               HasSubstr("heldout.txt, 1024 tokens in 2 windows (67 %, asked 75 %); nowhere.txt, 501 tokens in 1 window "
                         "(33 %, asked 25 %)\n"));
-  EXPECT_THAT(made(kText + "," + other),
+  EXPECT_THAT(made(text_ + "," + other),
               HasSubstr("heldout.txt, 512 tokens in 1 window; nowhere.txt, 512 tokens in 1 window\n"));
 }
 
-TEST(QuantizeCommand, CompressedTensorsAreAFolderOrNothing) {
+TEST_F(QuantizeCommand, CompressedTensorsAreAFolderOrNothing) {
   const TemporaryFolder folder;
   const std::string model = PairFolder("novels-standard");
   const auto quantize = [&](const std::string& plan, const std::string& to) {
@@ -99,12 +108,13 @@ TEST(QuantizeCommand, CompressedTensorsAreAFolderOrNothing) {
 }
 
 // Once its first layer is kept: it says where, and how to go on.
-TEST(QuantizeCommand, InterruptedItSaysWhatIsKept) {
+TEST_F(QuantizeCommand, InterruptedItSaysWhatIsKept) {
   const TemporaryFolder folder;
   std::vector<std::string> words{"quantize",    PairFolder("novels-standard"),
                                  "--plan",      "weights=int4/group16",
                                  "--method",    "gptq",
-                                 "--calibrate", kText,
+                                 "--calibrate", text_,
+                                 "--tokens",    "3000",
                                  "--out",       folder / "q.h5"};
   ASSERT_EQ(CallTare(words).exit_code, 0);
   const std::string whole = GetFile(folder / "q.h5"), parts = folder / "q.h5.parts";
@@ -125,7 +135,7 @@ TEST(QuantizeCommand, InterruptedItSaysWhatIsKept) {
 
 // Two texts in proportion; and two cuts of one by two methods, of which tare sweep says what they have in common, and
 // how the methods differ.
-TEST(QuantizeCommand, TextsWithWeightsAndCutsOfATextAreSaid) {
+TEST_F(QuantizeCommand, TextsWithWeightsAndCutsOfATextAreSaid) {
   const TemporaryFolder folder;
   PutFile(folder / "a.txt", "Call me Ishmael. Some years ago, never mind how long precisely, having little money.\n");
   const auto quantize = [&](const std::string& out, std::vector<std::string> more, const char* method = "gptq") {
@@ -138,20 +148,20 @@ TEST(QuantizeCommand, TextsWithWeightsAndCutsOfATextAreSaid) {
     words.insert(words.end(), more.begin(), more.end());
     return CallTare(words);
   };
-  const Outcome mixed = quantize("m.h5", {"--calibrate", (folder / "a.txt").string() + ":1," + kText + ":3"});
+  const Outcome mixed = quantize("m.h5", {"--calibrate", (folder / "a.txt").string() + ":1," + text_ + ":3"});
   ASSERT_EQ(mixed.exit_code, 0) << mixed.err;
   EXPECT_THAT(mixed.out,
               testing::ContainsRegex("calibrated on a.txt, [0-9]+ tokens in [0-9]+ windows?.*; heldout.txt"));
   EXPECT_THAT(mixed.out,
               testing::ContainsRegex("  error of the layers' outputs 0[.][0-9]+, of the weights 0[.][0-9]+\n"));
   EXPECT_THAT(QuantizedCheckpoint(folder / "m.h5").provenance().calibration, HasSubstr("; heldout.txt, sha256 "));
-  EXPECT_EQ(quantize("n.h5", {"--calibrate", kText, "--cut", "2/2"}).exit_code, 2);
-  EXPECT_EQ(quantize("n.h5", {"--calibrate", kText + ":x"}).exit_code, 2);
+  EXPECT_EQ(quantize("n.h5", {"--calibrate", text_, "--cut", "2/2"}).exit_code, 2);
+  EXPECT_EQ(quantize("n.h5", {"--calibrate", text_ + ":x"}).exit_code, 2);
   std::vector<std::string> sweep{"sweep",
                                  "--source",
                                  PairFolder("novels-standard"),
                                  "--tasks",
-                                 "perplexity=" + kText,
+                                 "perplexity=" + text_,
                                  "--tokens",
                                  "1500",
                                  "--window",
@@ -161,7 +171,7 @@ TEST(QuantizeCommand, TextsWithWeightsAndCutsOfATextAreSaid) {
   for (const std::string method : {"gptq", "gptaq"}) {
     for (const std::string cut : {"0", "1"}) {
       const std::string out = (method == "gptq" ? "cut-" : "moved-") + cut + ".h5";
-      ASSERT_EQ(quantize(out, {"--calibrate", kText, "--cut", cut + "/2"}, method.c_str()).exit_code, 0);
+      ASSERT_EQ(quantize(out, {"--calibrate", text_, "--cut", cut + "/2"}, method.c_str()).exit_code, 0);
       sweep.push_back(folder / out);
     }
   }
@@ -177,7 +187,7 @@ TEST(QuantizeCommand, TextsWithWeightsAndCutsOfATextAreSaid) {
   EXPECT_EQ(json["between_methods"][0]["p"], json["between_methods"][0]["p_holm"]);
 }
 
-TEST(QuantizeCommand, AFolderForOtherPrograms) {
+TEST_F(QuantizeCommand, AFolderForOtherPrograms) {
   const TemporaryFolder folder;
   const Outcome made = CallTare(
       {"quantize", GoldenFolder("diffllama-mha"), "--plan", "int4", "--format", "safetensors", "--out", folder / "m"});
@@ -187,7 +197,7 @@ TEST(QuantizeCommand, AFolderForOtherPrograms) {
 }
 
 // What the line says is what lies there: bytes, types, and the tokenizer's files.
-TEST(QuantizeCommand, ThePrintedLineDescribesTheResult) {
+TEST_F(QuantizeCommand, ThePrintedLineDescribesTheResult) {
   const TemporaryFolder folder;
   const std::filesystem::path model = folder / "source";
   std::filesystem::copy(GoldenFolder("llama-gqa"), model);
@@ -202,7 +212,7 @@ TEST(QuantizeCommand, ThePrintedLineDescribesTheResult) {
   EXPECT_THAT(made.out, Not(HasSubstr("bits per weight")));
 }
 
-TEST(QuantizeCommand, DamageAndNonsenseAreRefused) {
+TEST_F(QuantizeCommand, DamageAndNonsenseAreRefused) {
   const TemporaryFolder folder;
   const std::string model = PairFolder("novels-standard"), file = folder / "q.h5";
   ASSERT_EQ(CallTare({"quantize", model, "--plan", "weights=int4/channel", "--out", file}).exit_code, 0);

@@ -31,6 +31,7 @@ class ReplacedTest : public testing::Test {
   ReplacedTest() : before_(fs::current_path()) {
     fs::current_path(folder_.path());
     PutManyIds("ids.safetensors", 4, 40);
+    PutFile("text", GetFile(PairFolder("heldout.txt")).substr(0, 20000));
     PutFile("o.json", OutliersOf("m", 20, 60).dump());
     PutFile("items.jsonl", R"({"ctx":"One two","endings":[" three"," four"],"label":0,"depth":0})"
                            "\n");
@@ -43,7 +44,7 @@ class ReplacedTest : public testing::Test {
   }
 
   const std::string m_ = GoldenFolder("llama-gqa"), pair_ = PairFolder("novels-standard"),
-                    text_ = PairFolder("heldout.txt"), logits_ = TARE_SOURCE_DIR "/tests/data/predictions/kld_base.bin";
+                    logits_ = TARE_SOURCE_DIR "/tests/data/predictions/kld_base.bin";
   const Command stats_{"stats", m_, "--input", "ids.safetensors", "--sites", "q"};
   // Without the output's name, which ends them.
   const std::vector<Command> commands_ = {
@@ -66,9 +67,9 @@ class ReplacedTest : public testing::Test {
       {"judge", logits_, logits_, "--json"},
       {"maps", m_, "--plan", "q=int4/token", "--input", "ids.safetensors", "--json"},
       {"maps", m_, "--plan", "q=int4/token", "--input", "ids.safetensors", "--csv"},
-      {"levels", pair_, "--plan", "k=normal3/channel+mean", "--calibrate", text_, "--window", "32", "--tokens", "64",
+      {"levels", pair_, "--plan", "k=normal3/channel+mean", "--calibrate", "text", "--window", "32", "--tokens", "64",
        "--out"},
-      {"levels", pair_, "--plan", "k=normal3/channel+mean", "--calibrate", text_, "--window", "32", "--tokens", "64",
+      {"levels", pair_, "--plan", "k=normal3/channel+mean", "--calibrate", "text", "--window", "32", "--tokens", "64",
        "--json"},
       {"quantize", m_, "--plan", "weights=int8/channel", "--out"},
       {"quantize", m_, "--plan", "weights=int8/channel", "--out", "q.h5", "--json"},
@@ -81,12 +82,12 @@ class ReplacedTest : public testing::Test {
       {"search", m_, "--input", "ids.safetensors", "--bits-per-weight", "7", "--bits", "8,4", "--out", "se",
        "--out-model"},
       {"tokenize", pair_, "--input", "o.json", "--out"},
-      {"make", "shots", "--text", text_, "--shots", "8", "--samples", "2", "--out"},
-      {"make", "shots", "--text", text_, "--shots", "8", "--samples", "2", "--answers", "targets", "--out"},
+      {"make", "shots", "--text", "text", "--shots", "8", "--samples", "2", "--out"},
+      {"make", "shots", "--text", "text", "--shots", "8", "--samples", "2", "--answers", "targets", "--out"},
       {"probe", "items.jsonl", "--json"},
       {"generate", pair_, "--prompt", "It was", "--tokens", "2", "--json"},
       {"bench", "linear", "--plan", "weights=int8/channel,linear_in=int8/token", "--rows", "1", "--in", "64", "--out",
-       "64", "--repetitions", "2", "--json"},
+       "64", "--repetitions", "1", "--json"},
       {"report", "o.json", "--out"}};
   const Command plot_{"plot", "o.json", "--figure", "largest", "--out", "f.svg"};
   TemporaryFolder folder_;
