@@ -26,6 +26,9 @@ configure() {
 # build NAME [TARGET...]: it builds, and reads nothing that lies in the sources.
 build() {
   cmake --build "$work/$1" --target "${@:2}" all || die "$1 does not build"
+  reads_no_source "$1"
+}
+reads_no_source() {
   ! ninja -C "$work/$1" -t deps | grep -F "$source" || die "$1: the compiler read files of the source tree (above)"
 }
 
@@ -36,12 +39,11 @@ grep -qF "tare_DIR=$work/moved/" "$work/configure.log" ||
   die "found another tare: $(grep tare_DIR "$work/configure.log")"
 build everything
 "$work/everything/use_experiments" || die "use_experiments fails"
-# run_examples BUILD NAME...: as many as there are.
+# run_examples FOLDER NAME...: as many as there are.
 run_examples() {
   local program
-  for program in "${@:2}"; do "$work/$1/examples/$program" || die "examples/$program fails"; done
+  for program in "${@:2}"; do "$work/$1/$program" || die "$1/$program fails"; done
 }
-run_examples everything prefill decode linear gptq statistics
 [ "$(find "$source/docs/examples" -name '*.cc' | wc -l)" -eq 5 ] || die "expected five examples, all of which are run"
 
 # Every public header has its page, and Doxygen has no warning.
@@ -57,7 +59,7 @@ alone=(-DCOMPONENTS=kernels -DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON -DCMAKE_DISA
 export PKG_CONFIG_LIBDIR=$work/no-modules
 configure consumer kernels "${alone[@]}" || { cat "$work/configure.log"; die "kernels alone do not configure"; }
 build kernels headers_alone
-run_examples kernels prefill decode linear gptq
+run_examples kernels/examples prefill decode linear gptq
 foreign='/(hdf5|openssl|nlohmann|eigen3|Eigen|google/protobuf)/|/H5[A-Za-z]*\.h|sentencepiece'
 foreign+='|/quant/(file|plan|observe|calibrate|statistics)/|/experiments/'
 ! ninja -C "$work/kernels" -t deps | grep -E "$foreign" ||
@@ -87,9 +89,9 @@ echo '#error of the project' >"$work/clash/kernels/attention/heads.h"
 flags=$(PKG_CONFIG_LIBDIR=$(dirname "$(find "$work/moved" -name tare-kernels.pc)") pkg-config --cflags --libs \
   tare-kernels)
 [[ "$flags" != *//* ]] || die "tare-kernels.pc: got a path with // ($flags)"
-g++ -std=c++20 -I "$work/clash" "$source/docs/examples/prefill.cc" $flags -o "$work/prefill" && "$work/prefill" ||
-  die "prefill fails by pkg-config ($flags)"
-g++ -std=c++20 -fPIC -shared "$source/docs/examples/prefill.cc" $flags -o "$work/plugin.so"
+g++ -std=c++20 -fPIC -I "$work/clash" -c "$source/docs/examples/prefill.cc" $flags -o "$work/prefill.o" &&
+  g++ "$work/prefill.o" $flags -o "$work/prefill" && "$work/prefill" || die "prefill fails by pkg-config ($flags)"
+g++ -shared "$work/prefill.o" $flags -o "$work/plugin.so"
 exported=$(nm -DC --defined-only "$work/plugin.so" | grep -E ' [TBDR] (tare::|.* tare::)' || true)
 [ -z "$exported" ] || die "a plugin exports names of Tare: $exported"
 
@@ -117,5 +119,7 @@ commands=$(sed -n "s|^#   ||p" "$source/docs/examples/CMakeLists.txt" |
 [ "$(wc -l <<<"$commands")" -eq 3 ] || die "got '$commands' from docs/examples, expected three commands"
 (cd "$work/as-written" && bash -e <<<"$commands") >"$work/examples.log" 2>&1 ||
   { cat "$work/examples.log"; die "the examples' commands fail"; }
+reads_no_source examples-build
+run_examples examples-build decode linear gptq statistics # prefill is the last command
 [ ! -x "$work/moved/bin/tare" ] || "$work/moved/bin/tare" --version >/dev/null ||
   die "the installed tare does not start"
