@@ -126,8 +126,10 @@ TEST(Convention, ATokenThatIsOnlyPredictedIsNotRun) {
 
 Json Measured(const TaskKind& task, const WindowOptions& windows, const char* plan = "") {
   Model model(PairFolder("novels-standard"));
+  const TemporaryFolder folder;  // windows of tools follow each other from the beginning
+  PutFile(folder / "heldout.txt", GetFile(PairFolder("heldout.txt")).substr(0, 60000));
   const RunTask run =
-      task.read(PairFolder("heldout.txt"), model, {.windows = windows, .reference = {}, .other_tower = {}});
+      task.read(folder / "heldout.txt", model, {.windows = windows, .reference = {}, .other_tower = {}});
   PlanRun under(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));
   return run(model, under, {}).figures;
 }
