@@ -79,9 +79,9 @@ measure() {
   local folder=$1 model=$root/experiments/pair/novels-differential tokens=128 plan
   local attention=() decode=() linear=() forward=()
   if [ -n "$small" ]; then
-    attention=(--n 256 --heads 1 --repetitions 2) decode=(--n 256 --heads 1 --repetitions 2) tokens=4
-    linear=(--plan weights=int4/group64,linear_in=int8/token --rows 16 --in 256 --out 256 --repetitions 2)
-    forward=(--hidden 64 --ffn 64 --heads 2 --layers 1 --tokens 16 --vocabulary 32 --repetitions 2)
+    attention=(--n 256 --heads 1 --repetitions 1) decode=(--n 256 --heads 1 --repetitions 1) tokens=4
+    linear=(--plan weights=int4/group64,linear_in=int8/token --rows 16 --in 256 --out 256 --repetitions 1)
+    forward=(--hidden 64 --ffn 64 --heads 2 --layers 1 --tokens 16 --vocabulary 32 --repetitions 1)
   else
     decode=(--family standard,v1,v2 --heads 32)
   fi
