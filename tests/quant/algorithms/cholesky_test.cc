@@ -73,9 +73,9 @@ TEST(Cholesky, RowsTimesTheInverse) {
     FactorInPlace(n, lower.data(), "moments");
     InvertInPlace(n, lower.data());
     MultiplyByInverse(n, lower.data(), rows, c.data());
+    const double largest = expected.cwiseAbs().maxCoeff();
     for (int64_t i = 0; i < rows * n; ++i)
-      EXPECT_NEAR(c[static_cast<size_t>(i)], expected.data()[i], 2e-5 * expected.cwiseAbs().maxCoeff())
-          << n << ' ' << i;
+      EXPECT_NEAR(c[static_cast<size_t>(i)], expected.data()[i], 2e-5 * largest) << n << ' ' << i;
   }
 }
 

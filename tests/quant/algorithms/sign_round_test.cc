@@ -92,17 +92,21 @@ class SignRoundTest : public testing::TestWithParam<Format> {
     const float* const w = w_.data() + row * kIn;
     std::vector<double> v(kIn, 0.0), alpha(kIn / kGroup, 1.0), beta(kIn / kGroup, 1.0);
     const bool offset = HasOffset(GetParam());
+    std::vector<Ends> widest;
+    for (int64_t first = 0; first < kIn; first += kGroup) widest.push_back(Widest(w + first, kGroup));
     double best = HUGE_VAL;
     for (int step = 0; step <= steps; ++step) {
       const auto value = [&](int64_t i, double dv, double da, double db) {
         const int64_t g = i / kGroup;
-        return ValueWith(w[i], {v[i], dv}, {alpha[g], da}, {beta[g], db}, Widest(w + g * kGroup, kGroup), GetParam());
+        return ValueWith(w[i], {v[i], dv}, {alpha[g], da}, {beta[g], db}, widest[g], GetParam());
       };
       std::vector<double> gradient(kIn, 0.0);
       double loss = 0;
       for (int64_t j = 0; j < kIn; ++j) {
         const double error = value(j, 0, 0, 0).x - double{w[j]};
-        for (int64_t i = 0; i < kIn; ++i) gradient[i] += error * double{h_[j * kIn + i]};
+        double* const sums = gradient.data();
+        const float* const of_j = h_.data() + j * kIn;
+        for (int64_t i = 0; i < kIn; ++i) sums[i] += error * double{of_j[i]};
       }
       for (int64_t i = 0; i < kIn; ++i) loss += gradient[i] * (value(i, 0, 0, 0).x - double{w[i]});
       best = std::min(best, loss);

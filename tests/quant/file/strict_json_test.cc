@@ -64,7 +64,7 @@ TEST(StrictJson, ManyKeysInOrderTakeNLogN) {
                 ThrowsMessage<Error>(HasSubstr("'k7' twice")));
     return static_cast<double>(end - start) / CLOCKS_PER_SEC;
   };
-  EXPECT_LT(seconds(40'000), 9 * seconds(10'000) + 0.05);
+  EXPECT_LT(seconds(20'000), 9 * seconds(5'000) + 0.05);
 }
 
 TEST(StrictJson, ReadsFiles) {

@@ -31,8 +31,9 @@ TEST(Hadamard, EveryEntryIsAsLargeAndRowsAreOrthogonal) {
     for (const float x : r) ASSERT_FLOAT_EQ(std::abs(x), static_cast<float>(1 / std::sqrt(static_cast<double>(n))));
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j <= i; ++j) {
+        const float *const a = r.data() + i * n, *const b = r.data() + j * n;
         double dot = 0;
-        for (int64_t c = 0; c < n; ++c) dot += double{r[i * n + c]} * double{r[j * n + c]};
+        for (int64_t c = 0; c < n; ++c) dot += double{a[c]} * double{b[c]};
         ASSERT_NEAR(dot, i == j ? 1 : 0, 1e-6) << n << " " << i << " " << j;
       }
     }

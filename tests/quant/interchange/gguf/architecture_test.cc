@@ -206,10 +206,12 @@ TEST(GgufArchitecture, PartOfAHeadMayTurnInPhi3Alone) {
   ExpectRefused(Small("qwen2").AddNumber("qwen2.attention.key_length", 8), "qwen2.rope.dimension_count: got 4");
 }
 
-// 46 times the nearest double of 26 / 46 is less than 26, which whoever cuts it off makes 25.
+// 46 times the nearest double of 26 / 46 is less than 26, which whoever cuts it off makes 25: all pairs like these, and
+// one in sixteen of the others.
 TEST(GgufArchitecture, ChannelsThatTurnAreWhole) {
   for (int width = 2; width <= 256; width += 2) {
     for (int channels = 2; channels <= width; channels += 2) {
+      if (static_cast<int>(width * (1.0 * channels / width)) == channels && (width + channels) % 32 != 0) continue;
       GgufBytes file;
       file.AddText("general.architecture", "phi3");
       for (const auto& [key, number] :
