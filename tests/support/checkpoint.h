@@ -26,7 +26,7 @@ struct EditedCheckpoint {
 
     // Value i becomes these bits, as wide as the type.
     void SetBits(size_t i, uint64_t bits) {
-      const size_t width = bytes.size() / static_cast<size_t>(*ElementCount(shape));
+      const auto width = static_cast<size_t>(Bits(dtype)) / 8;
       std::memcpy(bytes.data() + i * width, &bits, width);  // little-endian
     }
     // Value i of an F32, BF16 or F16 tensor.
