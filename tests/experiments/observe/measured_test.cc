@@ -6,6 +6,7 @@
 #include <format>
 #include <limits>
 #include <random>
+#include <span>
 
 #include "experiments/model/plan_run.h"
 #include "experiments/observe/full_observer.h"
@@ -217,9 +218,8 @@ float ClipOf(const std::map<SiteKey, Seen>& sites, const SiteKey& key, const std
     if (!shares) continue;
     for (const auto& [place, row] : seen.rows) {
       if (place.first != sequence) continue;
-      for (size_t c = 0; c < row.size(); ++c) {
-        if (granularity != "channel" || c == column) clip = std::max(clip, std::fabs(row[c]));
-      }
+      const std::span<const float> all = row;
+      for (const float x : granularity == "channel" ? all.subspan(column, 1) : all) clip = std::max(clip, std::fabs(x));
     }
   }
   return clip;

@@ -123,14 +123,13 @@ Reference ReferenceGradient(Inputs& in) {
       for (int m = 0; m < row.Maps(); ++m) {
         const std::vector<double> probs = Probabilities(in, p, row.Q(m), row.K(m), t, keys);
         const double factor = m == 0 ? 1 : -double{p.lambda.At(t, head)};
+        double mean = 0, mean_size = 0;  // of g
+        for (size_t j = 0; j < probs.size(); ++j) mean += probs[j] * g[j], mean_size += probs[j] * std::abs(g[j]);
         for (size_t s = 0; s < probs.size(); ++s) {
           const auto key = keys.begin + static_cast<int64_t>(s);
           if (m == 1) r.lambda[t * std::ssize(in.t.heads) + head].Add(-probs[s] * g[s], probs[s] * std::abs(g[s]));
-          double dx = 0, size = 0;
-          for (size_t j = 0; j < probs.size(); ++j) {
-            dx += probs[s] * ((s == j ? 1 : 0) - probs[j]) * factor * g[j];
-            size += probs[s] * ((s == j ? 1 : 0) + probs[j]) * std::abs(factor * g[j]);
-          }
+          const double dx = probs[s] * factor * (g[s] - mean),
+                       size = probs[s] * std::abs(factor) * (std::abs(g[s]) + mean_size);
           for (int c = 0; c < in.d; ++c) {
             const size_t at_q = static_cast<size_t>((t * in.t.q + row.Q(m)) * in.d + c),
                          at_k = static_cast<size_t>((key * in.t.k + row.K(m)) * in.d + c);

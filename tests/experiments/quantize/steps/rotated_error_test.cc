@@ -73,6 +73,9 @@ Matrix BasisOf(int64_t n, int run) {
   return basis;
 }
 
+// a b, where b may be the identity or blocks: the zeros of the first factor cost nothing.
+Matrix TimesTurn(const Matrix& a, const Matrix& b) { return Transposed(Times(Transposed(b), Transposed(a))); }
+
 // tr(e h e^T)
 double Lost(const Matrix& e, const Matrix& h) {
   const Matrix product = Times(e, h);
@@ -216,21 +219,23 @@ class RotatedErrorTest : public testing::TestWithParam<Kind> {
     }
   }
 
-  // What turns a matrix's inputs, and its outputs.
+  // What turns a matrix's inputs, also as the plan rotates them, and its outputs.
   static Matrix InTurn(const OneMatrix& one, const Rotations& q) {
     const std::vector<int64_t> order = Counted(one.w.columns);
     return one.in ? InBlocks(q[*one.in], order) : BasisOf(one.w.columns, 0);
+  }
+  static Matrix WholeTurn(const OneMatrix& one, const Rotations& q) {
+    return Times(InTurn(one, q), BasisOf(one.w.columns, GetParam().run));
   }
   Matrix OutTurn(const OneMatrix& one, const Rotations& q) const {
     return one.out ? InBlocks(q[*one.out], *one.out > 0 ? value_rows_ : Counted(one.w.rows)) : BasisOf(one.w.rows, 0);
   }
   Matrix TurnedWeights(const OneMatrix& one, const Rotations& q) const {
-    return Times(Times(Transposed(OutTurn(one, q)), Times(one.w, InTurn(one, q))),
-                 BasisOf(one.w.columns, GetParam().run));
+    return Times(Transposed(OutTurn(one, q)), TimesTurn(one.w, WholeTurn(one, q)));
   }
   static Matrix TurnedMoments(const OneMatrix& one, const Rotations& q) {
-    const Matrix turn = Times(InTurn(one, q), BasisOf(one.w.columns, GetParam().run));
-    return Times(Transposed(turn), Times(one.h, turn));
+    const Matrix turn = WholeTurn(one, q);
+    return Times(Transposed(turn), TimesTurn(one.h, turn));
   }
   // Rounding's errors at q, in magnitudes of their groups.
   Matrix ErrorsAt(const OneMatrix& one, const Rotations& q) const {
