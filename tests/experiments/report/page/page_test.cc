@@ -85,11 +85,11 @@ TEST(PageTest, ContentsOfFilesAreEscaped) {
 // A file may have markup where a number belongs: it is text on the page, or the drawing refuses it by its figure.
 TEST(PageTest, OtherValuesThanNumbersAreText) {
   const auto figure = [] { return LargestMagnitudes(MaterialOf({OutliersOf("one", 20, 60)})).at(0); };
+  Drawing drawing;
   size_t shown = 0;
   for (const auto& column : figure().table.columns) {
     FigureData marked = figure();
     marked.table.rows.front()[column.name] = Json::array({"<img src=x>"});
-    Drawing drawing;
     try {
       const std::string page = ReportPage({"t", "1", ""}, MaterialOf({}), {marked}, drawing);
       EXPECT_THAT(page, AllOf(Not(HasSubstr("<img")), HasSubstr("[&quot;&lt;img src=x&gt;&quot;]"))) << column.name;
