@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In the released build alone: twenty million small values take half a minute under the address sanitizer.
+// In the released build alone: the address sanitizer is slow with twenty million small values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
