@@ -94,18 +94,15 @@ endif()
 # bits.
 target_compile_definitions(tare_flags INTERFACE EIGEN_DONT_PARALLELIZE)
 
-# CMAKE_UNITY_BUILD=ON compiles the sources of a folder as one, in a third of the time: eight of experiments/passes
-# take 16.5 s of processor time one by one and 5.1 s as one (g++ 14, -O3). clang has all of a layer's folder as one:
-# five folders of experiments/model take 40 s, together 28 s (sanitized). There g++ 14 -O3 takes values compared with
-# JSON for reads out of bounds. So what a source keeps to itself has a name of its own in its layer's folder. A source
-# that Highway compiles for each instruction set stays alone.
+# CMAKE_UNITY_BUILD=ON compiles the sources of a layer's folder, with those below it, as one: eight of
+# experiments/passes take 16.5 s of processor time one by one and 5.1 s as one (g++ 14, -O3). So what a source keeps to
+# itself has a name of its own in its layer's folder. A source that Highway compiles for each instruction set stays
+# alone. JSON is compared as text: where it is compared with a literal, g++ 14 -O3 then sees reads out of bounds.
 function(tare_join_folders)
   foreach(source ${ARGN})
     cmake_path(GET source PARENT_PATH folder)
     cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
-    if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
-      string(REGEX MATCH "^[^/]+/[^/]+" folder ${folder})
-    endif()
+    string(REGEX MATCH "^[^/]+/[^/]+" folder ${folder})
     string(MAKE_C_IDENTIFIER ${folder} group)
     file(STRINGS ${source} alone REGEX foreach_target.h LIMIT_COUNT 1)
     if(NOT alone)

@@ -121,7 +121,7 @@ std::vector<double> ConfigKeys::Numbers(const char* key) const {
   const char* const expected = "a list of numbers";
   return List(key, expected, [&](const ConfigKeys& item) {
     const nlohmann::json& value = item.Get(key);
-    if (value == "Infinity") return std::numeric_limits<double>::infinity();  // as folders of Python show it
+    if (PlainText(value) == "Infinity") return std::numeric_limits<double>::infinity();  // as folders of Python show it
     if (!value.is_number()) Wrong(key, expected);
     return value.get<double>();
   });

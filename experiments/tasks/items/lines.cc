@@ -173,8 +173,11 @@ Arguments LoggedArguments(const nlohmann::json& json, const std::string& where) 
 
 std::optional<double> LoggedNumber(const nlohmann::json& json) {
   if (json.is_number()) return json.get<double>();
-  if (json.is_boolean() || json == "True" || json == "False") return json == true || json == "True";
-  return json.is_string() ? ParseNumber<double>(json.get_ref<const std::string&>()) : std::nullopt;
+  if (json.is_boolean()) return json.get<bool>();
+  if (!json.is_string()) return std::nullopt;
+  const auto& text = json.get_ref<const std::string&>();
+  if (text == "True" || text == "False") return text == "True";
+  return ParseNumber<double>(text);
 }
 
 std::vector<LoggedScore> LoggedScores(const nlohmann::json& json, size_t endings) {

@@ -6,6 +6,7 @@
 #include "experiments/text/tokenizer/added_tokens.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {
@@ -21,7 +22,7 @@ std::string TemplateIn(const std::string& text, bool tools, std::string& where) 
   if (value.is_string()) return value;
   for (const char* name : {tools ? "tool_use" : "default", "default"}) {
     for (const Json& one : value) {
-      if (one.is_object() && one.value("name", Json()) == name && one.value("template", Json()).is_string())
+      if (one.is_object() && PlainText(one.value("name", Json())) == name && one.value("template", Json()).is_string())
         return one["template"];
     }
   }
