@@ -16,13 +16,16 @@ HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE {
 
-template <class D, class V>
-HWY_INLINE V FixedExp2Of(D d, V u) {
-  const V f = hn::ShiftLeft<5>(u);
-  V p = hn::Sub(hn::Set(d, kExpC2), hn::MulHigh(f, hn::Set(d, kExpC3)));
-  p = hn::Sub(hn::Set(d, kExpC1), hn::MulHigh(f, p));
-  p = hn::Sub(hn::Set(d, kExpLargest), hn::MulHigh(f, p));
-  return hn::Shr(p, hn::ShiftRight<11>(u));
+// In place, step by step for all vectors: a processor looks ahead over fewer steps than one vector's take.
+template <class D, class V, size_t kCount>
+HWY_INLINE void FixedExp2Of(D d, V (&u)[kCount]) {
+  V f[kCount], p[kCount];
+  for (size_t i = 0; i < kCount; ++i) f[i] = hn::ShiftLeft<5>(u[i]);
+  for (size_t i = 0; i < kCount; ++i) u[i] = hn::ShiftRight<11>(u[i]);
+  for (size_t i = 0; i < kCount; ++i) p[i] = hn::Sub(hn::Set(d, kExpC2), hn::MulHigh(f[i], hn::Set(d, kExpC3)));
+  for (size_t i = 0; i < kCount; ++i) p[i] = hn::Sub(hn::Set(d, kExpC1), hn::MulHigh(f[i], p[i]));
+  for (size_t i = 0; i < kCount; ++i) p[i] = hn::Sub(hn::Set(d, kExpLargest), hn::MulHigh(f[i], p[i]));
+  for (size_t i = 0; i < kCount; ++i) u[i] = hn::Shr(p[i], u[i]);
 }
 
 template <class D, class V = hn::Vec<D>>

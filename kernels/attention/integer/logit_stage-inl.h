@@ -115,7 +115,9 @@ struct Computed {
       return hn::BitCast(DU(), hn::Add(x, hn::Set(d, kToNearest)));
     };
     const auto low = units(hn::PromoteLowerTo(DU(), index)), high = units(hn::PromoteUpperTo(DU(), index));
-    return FixedExp2Of(DU16(), hn::OrderedTruncate2To(DU16(), low, high));
+    hn::Vec<DU16> e[] = {hn::OrderedTruncate2To(DU16(), low, high)};
+    FixedExp2Of(DU16(), e);
+    return e[0];
   }
 };
 

@@ -124,35 +124,43 @@ HWY_INLINE VI Units(VF max, VF z, VF factor) {
   return hn::Sub(hn::BitCast(DI(), hn::MulAdd(hn::Sub(max, z), factor, magic)), hn::BitCast(DI(), magic));
 }
 
-// Writes a row's exponentials, returns lanes that add up to their sum. Packing saturates: the formula's 32767.
+constexpr int kRowsTogether = kLanes == 16 ? 4 : 1;  // whose exponentials are made side by side, as registers allow
+constexpr int kExpVectors = kTile / (2 * kLanes);    // of a row
+
+// Writes the exponentials of kRowsTogether rows, and lanes that add up to each one's sum. Packing saturates: the
+// formula's 32767.
 template <bool kSums>
-HWY_INLINE VI FinishRow(const float* z, VF max, VF factor, int16_t* exps) {
+HWY_INLINE void FinishRows(const float* z, const float* max, const float* factors, int16_t* exps, VI* sums) {
   const DF df;
   const DI di;
   const DI16 d16;
-  VI sum = hn::Zero(di), sum1 = hn::Zero(di);
-  for (int i = 0; i < kTile; i += 2 * kLanes) {
-    const float* columns = z + i / 32 * 32 + i % 32 / 2;
-    const VI low = Units(max, hn::Load(df, columns), factor), high = Units(max, hn::Load(df, columns + 16), factor);
-    const auto units = hn::BitCast(DU16(), hn::ReorderDemote2To(d16, low, high));
-    const auto e = hn::BitCast(d16, FixedExp2Of(DU16(), units));
-    hn::Store(e, d16, exps + i);
-    if constexpr (kSums) sum = hn::ReorderWidenMulAccumulate(di, e, hn::Set(d16, 1), sum, sum1);
+  hn::Vec<DU16> e[kRowsTogether * kExpVectors];
+  for (int i = 0; i < kRowsTogether * kExpVectors; ++i) {
+    const int r = i / kExpVectors, place = i % kExpVectors * 2 * kLanes;
+    const float* columns = z + r * kTile + place / 32 * 32 + place % 32 / 2;
+    const VF most = hn::Set(df, max[r]), factor = hn::Set(df, factors[r]);
+    const VI low = Units(most, hn::Load(df, columns), factor), high = Units(most, hn::Load(df, columns + 16), factor);
+    e[i] = hn::BitCast(DU16(), hn::ReorderDemote2To(d16, low, high));
   }
-  return hn::Add(sum, sum1);
+  FixedExp2Of(DU16(), e);
+  for (int i = 0; i < kRowsTogether * kExpVectors; ++i) hn::Store(hn::BitCast(d16, e[i]), d16, exps + i * 2 * kLanes);
+  for (int r = 0; kSums && r < kRowsTogether; ++r) {
+    VI sum = hn::Zero(di), odd = hn::Zero(di);
+    for (int i = 0; i < kExpVectors; ++i)
+      sum = hn::ReorderWidenMulAccumulate(di, hn::BitCast(d16, e[r * kExpVectors + i]), hn::Set(d16, 1), sum, odd);
+    sums[r] = hn::Add(sum, odd);
+  }
 }
 
 template <bool kSums>
 HWY_INLINE void Finish(const ScoreTile& tile, int first, int count, const SomeLogits& some) {
-  const DF df;
   const DI di;
   const hn::BlockDFromD<DI> block;
   for (int row = 0; row < count; row += 4) {
     VI sum[4];
-    for (int r = 0; r < 4; ++r) {
-      const int at = first + row + r;
-      sum[r] = FinishRow<kSums>(some.z + (row + r) * kTile, hn::Set(df, some.max[row + r]),
-                                hn::Set(df, tile.row_factors[at]), tile.exps + at * kTile);
+    for (int r = row; r < row + 4; r += kRowsTogether) {
+      FinishRows<kSums>(some.z + r * kTile, some.max + r, tile.row_factors + first + r, tile.exps + (first + r) * kTile,
+                        sum + (r - row));
     }
     if constexpr (kSums)
       hn::Store(ReduceFour(di, sum[0], sum[1], sum[2], sum[3], Total()), block, tile.exp_sums + first + row);
