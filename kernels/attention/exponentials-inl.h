@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE {
 
-// In place, step by step for all vectors: a processor looks ahead over fewer steps than one vector's take.
+// In place, step by step for all vectors: a processor does not look ahead over the steps of several vectors in turn.
 template <class D, class V, size_t kCount>
 HWY_INLINE void FixedExp2Of(D d, V (&u)[kCount]) {
   V f[kCount], p[kCount];

@@ -121,9 +121,9 @@ std::vector<double> ConfigKeys::Numbers(const char* key) const {
   const char* const expected = "a list of numbers";
   return List(key, expected, [&](const ConfigKeys& item) {
     const nlohmann::json& value = item.Get(key);
-    if (PlainText(value) == "Infinity") return std::numeric_limits<double>::infinity();  // as folders of Python show it
-    if (!value.is_number()) Wrong(key, expected);
-    return value.get<double>();
+    if (value.is_number()) return value.get<double>();
+    if (PlainText(value) != "Infinity") Wrong(key, expected);
+    return std::numeric_limits<double>::infinity();  // as folders of Python show it
   });
 }
 
